@@ -44,6 +44,9 @@ mf_value mf_apply_updates(mf_value params, mf_value updates);
  *   set, both must accept; by default all decay.
  *   mu_dtype, accumulator_dtype: the dtype in which the first moment is kept; by default the
  *   parameter's. */
+/* Adam (arXiv:1412.6980): minus the rate times m / (sqrt(v + eps_root) + eps), with the
+ * bias-corrected moving averages m of the gradients (decay b1) and v of their squares (b2).
+ * nesterov: NAdam */
 typedef struct mf_adam_options {
     mf_reserved begin_;
     double learning_rate MF_DEFAULT_(1e-3), b1 MF_DEFAULT_(0.9), b2 MF_DEFAULT_(0.999),
@@ -55,6 +58,8 @@ typedef struct mf_adam_options {
     mf_reserved reserved_;
 } mf_adam_options;
 mf_optimizer mf_adam_opt(const mf_adam_options *o);
+/* AdamW (arXiv:1711.05101): weight_decay times the parameters is added to Adam's step before the
+ * rate */
 typedef struct mf_adamw_options {
     mf_reserved begin_;
     double learning_rate MF_DEFAULT_(1e-3), b1 MF_DEFAULT_(0.9), b2 MF_DEFAULT_(0.999),
@@ -69,7 +74,8 @@ typedef struct mf_adamw_options {
     mf_reserved reserved_;
 } mf_adamw_options;
 mf_optimizer mf_adamw_opt(const mf_adamw_options *o);
-/* learning_rate has no default: unset, nothing moves. momentum 0: none */
+/* SGD, with momentum: the sum of the gradients, decayed by `momentum` in each step (0: none).
+ * learning_rate has no default: unset, nothing moves */
 typedef struct mf_sgd_options {
     mf_reserved begin_;
     double learning_rate, momentum;
@@ -79,8 +85,9 @@ typedef struct mf_sgd_options {
     mf_reserved reserved_;
 } mf_sgd_options;
 mf_optimizer mf_sgd_opt(const mf_sgd_options *o);
-/* centered: divides by the standard deviation instead of the root mean square. momentum: of the
- * scaled steps; 0: none */
+/* RMSProp: the gradient divided by sqrt(v + eps), or with eps_in_sqrt false by sqrt(v) + eps, where
+ * v, which starts at initial_scale, is the moving average of its square, or if centered of its
+ * variance. momentum: of the resulting steps; 0: none */
 typedef struct mf_rmsprop_options {
     mf_reserved begin_;
     double learning_rate MF_DEFAULT_(1e-3), decay MF_DEFAULT_(0.9), eps MF_DEFAULT_(1e-8),
@@ -92,6 +99,8 @@ typedef struct mf_rmsprop_options {
     mf_reserved reserved_;
 } mf_rmsprop_options;
 mf_optimizer mf_rmsprop_opt(const mf_rmsprop_options *o);
+/* Adagrad: the gradient divided by sqrt(s + eps), where s, which starts at
+ * initial_accumulator_value, is the sum of its squares */
 typedef struct mf_adagrad_options {
     mf_reserved begin_;
     double learning_rate MF_DEFAULT_(1e-3),
@@ -100,6 +109,8 @@ typedef struct mf_adagrad_options {
     mf_reserved reserved_;
 } mf_adagrad_options;
 mf_optimizer mf_adagrad_opt(const mf_adagrad_options *o);
+/* LAMB (arXiv:1904.00962): Adam's step plus weight_decay times the parameters, times the trust
+ * ratio of each leaf */
 typedef struct mf_lamb_options {
     mf_reserved begin_;
     double learning_rate MF_DEFAULT_(1e-3), b1 MF_DEFAULT_(0.9), b2 MF_DEFAULT_(0.999),
@@ -111,6 +122,8 @@ typedef struct mf_lamb_options {
     mf_reserved reserved_;
 } mf_lamb_options;
 mf_optimizer mf_lamb_opt(const mf_lamb_options *o);
+/* Lion (arXiv:2302.06675): minus the rate times sign(b1 m + (1 - b1) g), plus weight_decay times
+ * the parameters; m is the moving average of the gradients, with decay b2 */
 typedef struct mf_lion_options {
     mf_reserved begin_;
     double learning_rate MF_DEFAULT_(1e-3), b1 MF_DEFAULT_(0.9), b2 MF_DEFAULT_(0.99);
@@ -172,8 +185,10 @@ mf_optimizer mf_multi_steps(mf_optimizer inner, int every_k);
  * stays; after more than max_consecutive_errors such steps in a row they pass through */
 mf_optimizer mf_apply_if_finite(mf_optimizer inner, int max_consecutive_errors);
 
-/* ---- building blocks: gradient transformations for mf_chain. Where optax's name already means
- * something else here, "_updates" is appended. */
+/* ---- building blocks: gradient transformations for mf_chain, optax's of the same name; where that
+ * already means something else here, "_updates" is appended. They take updates, at first the
+ * gradients, and give updates.
+ * Adam's step without the rate */
 typedef struct mf_scale_by_adam_options {
     mf_reserved begin_;
     double b1 MF_DEFAULT_(0.9), b2 MF_DEFAULT_(0.999), eps MF_DEFAULT_(1e-8), eps_root;
@@ -182,6 +197,7 @@ typedef struct mf_scale_by_adam_options {
     mf_reserved reserved_;
 } mf_scale_by_adam_options;
 mf_optimizer mf_scale_by_adam_opt(const mf_scale_by_adam_options *o);
+/* RMSProp's, and with the variance in place of the mean square */
 typedef struct mf_scale_by_rms_options {
     mf_reserved begin_;
     double decay MF_DEFAULT_(0.9), eps MF_DEFAULT_(1e-8), initial_scale;
@@ -190,12 +206,14 @@ typedef struct mf_scale_by_rms_options {
 } mf_scale_by_rms_options;
 mf_optimizer mf_scale_by_rms_opt(const mf_scale_by_rms_options *o);
 mf_optimizer mf_scale_by_stddev_opt(const mf_scale_by_rms_options *o);
+/* Adagrad's */
 typedef struct mf_scale_by_rss_options {
     mf_reserved begin_;
     double initial_accumulator_value MF_DEFAULT_(0.1), eps MF_DEFAULT_(1e-7);
     mf_reserved reserved_;
 } mf_scale_by_rss_options;
 mf_optimizer mf_scale_by_rss_opt(const mf_scale_by_rss_options *o);
+/* Lion's */
 typedef struct mf_scale_by_lion_options {
     mf_reserved begin_;
     double b1 MF_DEFAULT_(0.9), b2 MF_DEFAULT_(0.99);
@@ -203,14 +221,17 @@ typedef struct mf_scale_by_lion_options {
     mf_reserved reserved_;
 } mf_scale_by_lion_options;
 mf_optimizer mf_scale_by_lion_opt(const mf_scale_by_lion_options *o);
+/* Times the norm of the parameters over that of the updates, leaf by leaf, times trust_coefficient;
+ * 1 where one of the norms is 0. min_norm: the least that a norm counts as; eps: added to the
+ * divisor */
 typedef struct mf_scale_by_trust_ratio_options {
     mf_reserved begin_;
     double min_norm, trust_coefficient MF_DEFAULT_(1.0), eps;
     mf_reserved reserved_;
 } mf_scale_by_trust_ratio_options;
 mf_optimizer mf_scale_by_trust_ratio_opt(const mf_scale_by_trust_ratio_options *o);
-mf_optimizer mf_scale_by_sign(void);
-/* optax.trace: momentum: the sum of the updates so far, each decayed */
+mf_optimizer mf_scale_by_sign(void); /* the sign of each element */
+/* optax.trace: momentum: the sum of the updates so far, decayed by .decay in each step */
 typedef struct mf_trace_updates_options {
     mf_reserved begin_;
     double decay MF_DEFAULT_(0.9);
@@ -219,8 +240,8 @@ typedef struct mf_trace_updates_options {
     mf_reserved reserved_;
 } mf_trace_updates_options;
 mf_optimizer mf_trace_updates_opt(const mf_trace_updates_options *o);
-/* optax.ema: the exponential moving average of the updates, gradients or (by mf_optim_transform)
- * parameters */
+/* optax.ema: the moving average of the updates: of gradients, or by mf_optim_transform of
+ * parameters. debias: divides by 1 - decay^count */
 typedef struct mf_ema_options {
     mf_reserved begin_;
     double decay MF_DEFAULT_(0.999);
@@ -229,8 +250,8 @@ typedef struct mf_ema_options {
     mf_reserved reserved_;
 } mf_ema_options;
 mf_optimizer mf_ema_opt(const mf_ema_options *o);
-mf_optimizer mf_scale_updates(double step_size); /* optax.scale */
-mf_optimizer mf_scale_by_schedule(mf_function schedule);
+mf_optimizer mf_scale_updates(double step_size);         /* optax.scale: times step_size */
+mf_optimizer mf_scale_by_schedule(mf_function schedule); /* times what the schedule returns */
 /* Multiplies by minus the rate: the last block of a chain */
 typedef struct mf_scale_by_learning_rate_options {
     mf_reserved begin_;
@@ -239,8 +260,11 @@ typedef struct mf_scale_by_learning_rate_options {
     mf_reserved reserved_;
 } mf_scale_by_learning_rate_options;
 mf_optimizer mf_scale_by_learning_rate_opt(const mf_scale_by_learning_rate_options *o);
-mf_optimizer mf_clip_updates(double max_delta); /* optax.clip */
+/* optax.clip: each element is limited to [-max_delta, max_delta] */
+mf_optimizer mf_clip_updates(double max_delta);
+/* Scaled down so that the norm of the whole tree is at most max_norm */
 mf_optimizer mf_clip_by_global_norm(double max_norm);
+/* Adds weight_decay times the parameters, where mask and mask_fn accept them */
 typedef struct mf_add_decayed_weights_options {
     mf_reserved begin_;
     double weight_decay;
@@ -249,17 +273,21 @@ typedef struct mf_add_decayed_weights_options {
     mf_reserved reserved_;
 } mf_add_decayed_weights_options;
 mf_optimizer mf_add_decayed_weights_opt(const mf_add_decayed_weights_options *o);
-mf_optimizer mf_set_to_zero(void);
+mf_optimizer mf_set_to_zero(void); /* zeros: nothing moves */
 
 /* ---- schedules: functions from a number of steps, () from 0, to a rate, (). Wrong numbers are the
  * error of the call (MF_ERROR_ARGUMENT). In polynomial and linear schedules transition_steps of 0
  * or less gives a constant init_value, as in optax. */
+/* The value; the line from init_value to end_value over transition_steps, beginning after
+ * transition_begin; the same along (1 - progress)^power */
 mf_function mf_constant_schedule(double value);
 mf_function mf_linear_schedule(double init_value, double end_value, int64_t transition_steps,
                                int64_t transition_begin MF_DEFAULT_(0));
 mf_function mf_polynomial_schedule(double init_value, double end_value, double power,
                                    int64_t transition_steps,
                                    int64_t transition_begin MF_DEFAULT_(0));
+/* From init_value to alpha init_value: init_value ((1 - alpha) c^exponent + alpha), where c falls
+ * from 1 to 0 along half a cosine over decay_steps */
 typedef struct mf_cosine_decay_schedule_options {
     mf_reserved begin_;
     double alpha, exponent MF_DEFAULT_(1.0);
@@ -267,7 +295,8 @@ typedef struct mf_cosine_decay_schedule_options {
 } mf_cosine_decay_schedule_options;
 mf_function mf_cosine_decay_schedule_opt(double init_value, int64_t decay_steps,
                                          const mf_cosine_decay_schedule_options *o);
-/* decay_steps counts from step 0: the warm-up and the decay together */
+/* Linear from init_value to peak_value over warmup_steps, then along a cosine to end_value at step
+ * decay_steps, which counts from step 0 */
 typedef struct mf_warmup_cosine_decay_schedule_options {
     mf_reserved begin_;
     double end_value, exponent MF_DEFAULT_(1.0);
@@ -276,7 +305,8 @@ typedef struct mf_warmup_cosine_decay_schedule_options {
 mf_function mf_warmup_cosine_decay_schedule_opt(double init_value, double peak_value,
                                                 int64_t warmup_steps, int64_t decay_steps,
                                                 const mf_warmup_cosine_decay_schedule_options *o);
-/* end_value: the bound at which the decay stops; 0: none */
+/* init_value decay_rate^(n / transition_steps), n the steps after transition_begin; staircase: n /
+ * transition_steps is rounded down. end_value: the bound at which the decay stops; 0: none */
 typedef struct mf_exponential_decay_options {
     int64_t transition_begin;
     bool staircase;
