@@ -91,8 +91,9 @@ bool mf_item_bool(mf_value v);
  * (MF_DTYPE_DEFAULT: the array's own). `out` has room for `count` elements, which must be the
  * number that the array has (MF_ERROR_SHAPE). Waits */
 mf_status mf_to_host(mf_value v, mf_dtype dtype, void *out, size_t count);
-/* x -> C: a pointer to the array's own elements, in row-major order; not to be written to. Waits.
- * Valid as long as v is; views share the memory. NULL on an error */
+/* x -> C: a pointer to the array's first element, not to be written through. Waits. Valid as long
+ * as v is. The elements follow one another in row-major order unless the array is a view, as
+ * mf_transpose, mf_get and mf_broadcast_to give; mf_copy makes it none. NULL on an error */
 const void *mf_unsafe_buffer_pointer(mf_value v);
 /* ---- memory */
 /* ---- memory

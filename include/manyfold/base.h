@@ -184,8 +184,8 @@ typedef struct mf_slice {
     bool is_slice;
     int64_t start, stop, step;
 } mf_slice;
-#define MF_END INT64_MAX
-#define MF_SHAPE0 ((mf_shape){ .rank = 0 })
+#define MF_END INT64_MAX                    /* as the stop of a slice: to the end */
+#define MF_SHAPE0 ((mf_shape){ .rank = 0 }) /* the shape of a scalar */
 
 #ifndef __cplusplus
 /* At most MF_MAX_RANK numbers; more do not compile. MF_SHAPE() is the shape of a scalar. */

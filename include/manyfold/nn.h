@@ -145,6 +145,7 @@ mf_value mf_cosine_distance_opt(mf_value predictions, mf_value targets,
  * them as options of layers: mf_nn_linear(rngs, 3, 4, .kernel_init = mf_init_he_normal()); unset,
  * the layer uses its own. */
 typedef mf_value (*mf_init_fn)(mf_value key, mf_shape shape, mf_dtype dtype);
+/* Made by the functions below; { 0 } is unset */
 typedef struct mf_initializer {
     mf_value (*make)(const struct mf_initializer *self, mf_value key, mf_shape shape,
                      mf_dtype dtype);
@@ -157,6 +158,7 @@ mf_initializer mf_init_ones(void);
 mf_initializer mf_init_constant(double c);
 mf_initializer mf_init_uniform(double scale); /* [0, scale) */
 mf_initializer mf_init_normal(double stddev);
+/* stddev times a normal number between lower and upper */
 mf_initializer mf_init_truncated_normal(double stddev, double lower, double upper);
 /* The last two dimensions are a matrix of inputs and outputs, the others its receptive field; the
  * variance is 2 / fan_in (he), 1 / fan_in (lecun) or 2 / (fan_in + fan_out) (glorot). The normal

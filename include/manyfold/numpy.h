@@ -21,7 +21,7 @@
 
 MF_BEGIN_
 
-#define MF_INTS0 ((mf_ints){ .count = 0 })
+#define MF_INTS0 ((mf_ints){ .count = 0 }) /* an empty list: mostly "the default" */
 
 /* ---- arithmetic. (...), (...) -> (...): of two operands, element by element. Of two bool arrays
  * mf_add is "or", mf_mul is "and", and mf_sub is MF_ERROR_DTYPE; C's true is the integer 1 */
