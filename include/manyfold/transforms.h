@@ -19,8 +19,8 @@ MF_BEGIN_
 
 /* ---- compiling and mapping */
 /* jax.jit. Static arguments are numbers, strings, static bytes or modules, and are compared by
- * value: each new one is traced anew. Donated arguments give their memory to results, and are
- * MF_ERROR_DONATED afterwards. */
+ * value (modules by identity): each new one is traced anew. Donated arguments give their memory to
+ * results, and are MF_ERROR_DONATED afterwards. */
 typedef struct mf_jit_options {
     mf_ints static_argnums, donate_argnums;
     mf_reserved reserved_;
