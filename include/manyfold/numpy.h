@@ -67,7 +67,7 @@ mf_value mf_logical_xor(mf_value a, mf_value b);
 /* (...) -> (...): bool */
 mf_value mf_logical_not(mf_value x);
 
-/* ---- bits. (...), (...) -> (...): of integers; the first three and not also of bools */
+/* ---- bits. (...), (...) -> (...): of integers; mf_bitwise_... also of bools */
 mf_value mf_bitwise_and(mf_value a, mf_value b);
 mf_value mf_bitwise_or(mf_value a, mf_value b);
 mf_value mf_bitwise_xor(mf_value a, mf_value b);
