@@ -447,7 +447,7 @@ typedef struct mf_nn_metric_options {
 } mf_nn_metric_options;
 /* dict -> tree: adds the batch's sums to the state, and returns them */
 mf_value mf_nn_metric_update_opt(mf_module metric, mf_value batch, const mf_nn_metric_options *o);
-/* tree -> tree: the result of sums, f32 */
+/* tree -> tree: the result of sums, f32 (of a confusion matrix i64) */
 mf_value mf_nn_metric_result(mf_module metric, mf_value sums);
 /* -> tree: the result of all batches since the last reset */
 mf_value mf_nn_metric_compute(mf_module metric);
