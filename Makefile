@@ -87,7 +87,7 @@ check: setup
 	@scripts/setup.sh check
 	@scripts/check_includes.py
 	@scripts/check_names.py
-	@scripts/check_rows.py
+	@scripts/check_ops.py
 	@scripts/check_host_access.py
 	@scripts/check_comments.py
 	@scripts/check_format.sh

@@ -17,11 +17,11 @@ INSIDE = [["base"], ["array"], ["tree"], ["ir"], ["trace"], ["passes"], ["transf
 ON_TOP = ["random", "state", "nn", "numpy", "optim", "data", "io", "train", "cli"]
 
 # Interfaces that sink: header -> the rooms inside that may include it although it stands below them.
-ABOVE_THE_ROWS = ["trace", "passes", "transform"]  # ir/ and the rooms above it know op rows only as a type
+ABOVE_THE_OPS = ["trace", "passes", "transform"]  # ir/ and the rooms above it know ops only as a type
 INTERFACES = {
     r"runtime/backend\.h|runtime/device\.h|runtime/comm\.h": sum(INSIDE, []),
     r"ir/[a-z_]+\.h": sum(INSIDE, []),
-    r"ops/(rows|params|emit|control/custom)\.h": ABOVE_THE_ROWS,
+    r"ops/(ops|params|emit|control/custom)\.h": ABOVE_THE_OPS,
     r"runtime/profile/profiler\.h": ["trace"],
 }
 

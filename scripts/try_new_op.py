@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Adds an elementwise function, exp10, to a copy of the tree, builds what tries rows, and runs it: `make new-op`.
+"""Adds an elementwise function, exp10, to a copy of the tree, builds what tries ops, and runs it: `make new-op`.
 
-Shows what a new op has to touch: its row, its kernel's definition, ops.def and the prototype. That no test is edited and that they see the
+Shows what a new op has to touch: its definition, its kernel's definition, ops.def and the prototype. That no test is edited and that they see the
 op nevertheless is shown by a derivative that is wrong, with which they must fail.
 """
 import os
@@ -28,8 +28,8 @@ EDITS = [  # file, what stands there, what stands there then
     ("src/backend/native/kernels/tile/tile.inc", "X(cosh, s) X(lgamma, s)", "X(cosh, s) X(exp10, s) X(lgamma, s)"),
     ("include/manyfold/numpy.h", "mf_value mf_exp2(mf_value x);\n", "mf_value mf_exp2(mf_value x);\nmf_value mf_exp10(mf_value x);\n"),
 ]
-TARGETS = ["ops_test_rows", "ops_test_functions", "backend_test_differential", "backend_test_kernels"]
-TESTS = "^(ops/test_(rows|functions)|backend/test_(differential|kernels)$|house/(rows|names|includes|headers)|base/test_numbers)"
+TARGETS = ["ops_test_ops", "ops_test_functions", "backend_test_differential", "backend_test_kernels"]
+TESTS = "^(ops/test_(ops|functions)|backend/test_(differential|kernels)$|house/(ops|names|includes|headers)|base/test_numbers)"
 
 
 def run(*command, **more):
@@ -62,8 +62,8 @@ def main():
         build(copy, *TARGETS)
         run("ctest", "--test-dir", f"{copy}/build", "-R", TESTS, "-j", "2", "--output-on-failure")
         edit(copy, MATH, RIGHT, WRONG)
-        build(copy, "ops_test_rows")
-        wrong = subprocess.run([f"{copy}/build/tests/ops/test_rows"], stdout=subprocess.PIPE, text=True, check=False)
+        build(copy, "ops_test_ops")
+        wrong = subprocess.run([f"{copy}/build/tests/ops/test_ops"], stdout=subprocess.PIPE, text=True, check=False)
         if wrong.returncode == 0 or "exp10" not in wrong.stdout:
             sys.exit("try_new_op: no test sees a derivative that is wrong")
     names = sorted({name for name, _, _ in EDITS})

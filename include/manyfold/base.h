@@ -280,7 +280,8 @@ void mf_layer_leave_(const mf_layer *outer);
         __builtin_return_address(0))
 
 /* ---- numbers and strings as values. In C a number may be written wherever a function takes a
- * value: mf_mul(x, 2). The functions here are for the other places: mf_value v = mf_f(0.5). */
+ * value: mf_mul(x, 2). The functions here are for the other places: mf_value v = mf_f(0.5); and
+ * options that are values: .fill_value = mf_i(0), for a plain 0 leaves such an option unset. */
 /* -> (): an f32, weakly typed as in JAX: it adopts the dtype of the other operand */
 mf_value mf_f(double number);
 /* -> (): a weakly typed complex number; in C, 1.0 + 2.0 * I of <complex.h> also works */

@@ -347,8 +347,9 @@ mf_value mf_corrcoef_opt(mf_value x, const mf_cov_options *o);
  * dropped, negative ones count as 0 */
 mf_value mf_bincount(mf_value x, int64_t length);
 /* (...) -> tuple of (bins), (bins + 1): the counts, as floats, and the edges of bins of equal width
- * from .low to .high, by default x's minimum and maximum; elements outside do not count. .weights,
- * of x's shape: sums these instead of counting. .density: scaled so that the integral is 1. */
+ * from .low to .high (mf_f(0), not 0), by default x's minimum and maximum; elements outside do not
+ * count. .weights, of x's shape: sums these instead of counting. .density: scaled so that the
+ * integral is 1. */
 typedef struct mf_histogram_options {
     mf_value low, high, weights;
     bool density;
@@ -396,7 +397,7 @@ mf_value mf_searchsorted(mf_value sorted, mf_value x, bool right MF_DEFAULT_(fal
 /* (...), (...) -> (...): bool: whether each x is an element of `among` */
 mf_value mf_isin(mf_value x, mf_value among);
 /* (...) -> (size): the distinct elements in ascending order: the first `size` of them, or filled up
- * with .fill_value (by default the least element) */
+ * with .fill_value (mf_i(0), not 0; by default the least element) */
 typedef struct mf_unique_options {
     mf_value fill_value;
     mf_reserved reserved_;
@@ -427,6 +428,9 @@ mf_value mf_trapezoid_opt(mf_value y, const mf_trapezoid_options *o);
 mf_value mf_gradient(mf_value x, double spacing MF_DEFAULT_(1), mf_axis axis MF_DEFAULT_(MF_ALL));
 /* (n), (...) -> (...): p[0] x^(n-1) + ... + p[n-1] */
 mf_value mf_polyval(mf_value p, mf_value x);
+/* (n), (n) or (n, k) -> (degree + 1) or (degree + 1, k): np.polyfit: the coefficients for
+ * mf_polyval, highest power first, that minimise the sum of the squares of polyval(p, x) - y */
+mf_value mf_polyfit(mf_value x, mf_value y, int64_t degree);
 /* (n) -> (n, .columns): the powers of each x, from .columns - 1 down to 0, or with .increasing from
  * 0 up; n columns by default */
 typedef struct mf_vander_options {

@@ -14,7 +14,7 @@
 MF_BEGIN_
 
 /* Starts recording; mf_profiler_stop_trace writes the file, a Chrome trace for
- * https://ui.perfetto.dev or chrome://tracing. It has a row for each calling thread, for the
+ * https://ui.perfetto.dev or chrome://tracing. It has a track for each calling thread, for the
  * compiler, for the collectives and for each device; each slice has the names of its operations and
  * the lines of your program that asked for them. MF_ERROR_IO when the file cannot be written,
  * MF_ERROR_ARGUMENT when a trace is being recorded already.
@@ -24,7 +24,7 @@ mf_status mf_profiler_start_trace(const char *path);
 /* Waits for work in progress, then writes the file. MF_ERROR_ARGUMENT when nothing is being
  * recorded, MF_ERROR_IO when writing fails. */
 mf_status mf_profiler_stop_trace(void);
-/* A slice of your own, as jax.profiler.TraceAnnotation: on the calling thread's row, from
+/* A slice of your own, as jax.profiler.TraceAnnotation: on the calling thread's track, from
  * mf_profiler_begin to mf_profiler_end on the same thread:
  *     int64_t began = mf_profiler_begin();
  *     load();

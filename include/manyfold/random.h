@@ -61,6 +61,9 @@ mf_value mf_random_triangular(mf_value key, mf_value left, mf_value mode, mf_val
  * of events where lam are expected (-1 for a negative lam or NaN) */
 mf_value mf_random_geometric(mf_value key, mf_value p, mf_shape shape, mf_dtype dtype);
 mf_value mf_random_poisson(mf_value key, mf_value lam, mf_shape shape, mf_dtype dtype);
+/* (2), (...), (...) -> shape: f32 or f64: the number of successes in n trials of probability p; NaN
+ * for a negative n or a p outside [0, 1] */
+mf_value mf_random_binomial(mf_value key, mf_value n, mf_value p, mf_shape shape, mf_dtype dtype);
 /* (2), (...) -> shape: bool: true with probability p, which broadcasts to the shape */
 mf_value mf_random_bernoulli(mf_value key, mf_value p, mf_shape shape);
 /* (2), (...), (...) -> shape: in [low, high), which broadcast to the shape */

@@ -2,8 +2,8 @@
  * lgamma are in manyfold/lax.h, logsumexp and the softmaxes in manyfold/nn.h.
  *
  * Shapes open a comment as in manyfold/base.h. Operands promote to floats and broadcast; f16 and
- * bf16 are computed in f32 and rounded once. All have derivatives of any order. Outside its domain
- * a function is NaN, at a pole infinite.
+ * bf16 are computed in f32 and rounded once. All have derivatives of any order, unless stated.
+ * Outside its domain a function is NaN, at a pole infinite.
  * Results belong to the innermost scope; any thread. Errors: MF_ERROR_DTYPE for complex numbers
  * (except in xlogy, xlog1py and logit), MF_ERROR_SHAPE where operands do not broadcast. */
 #ifndef MANYFOLD_SPECIAL_H
@@ -32,8 +32,18 @@ mf_value mf_betaln(mf_value a, mf_value b); /* lgamma(a) + lgamma(b) - lgamma(a 
  * the integral of t^(a-1) e^-t below and above x, divided by gamma(a); a > 0, x >= 0 */
 mf_value mf_gammainc(mf_value a, mf_value x);
 mf_value mf_gammaincc(mf_value a, mf_value x);
+/* (...), (...), (...) -> (...): the regularised incomplete beta function: the part of the integral
+ * of t^(a-1) (1-t)^(b-1) over [0, 1] below x, divided by the whole; a, b >= 0, not both 0; 0 <= x
+ * <= 1. With respect to a and b it has forward-mode derivatives only */
+mf_value mf_betainc(mf_value a, mf_value b, mf_value x);
 /* x -> x: the logarithm of the d-dimensional gamma function; a > (d - 1) / 2 */
 mf_value mf_multigammaln(mf_value a, int d);
+
+/* ---- modified Bessel functions of the first kind, of order 0 and 1. x -> x */
+mf_value mf_i0(mf_value x);
+mf_value mf_i0e(mf_value x); /* e^-|x| i0(x), which does not overflow */
+mf_value mf_i1(mf_value x);
+mf_value mf_i1e(mf_value x); /* e^-|x| i1(x) */
 
 /* ---- products with logarithms, in which 0 log 0 is 0. (...), (...) -> (...) */
 mf_value mf_xlogy(mf_value x, mf_value y);    /* x log(y) */

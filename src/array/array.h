@@ -7,7 +7,7 @@
 #define MF_ARRAY_ARRAY_H
 
 #include "array/sharding.h"
-#include "base/handle.h"
+#include "base/handles/handle.h"
 
 #define MF_ARRAY_INLINE 16 /* bytes that need no buffer */
 

@@ -5,7 +5,7 @@
  * reads beyond it are seen. */
 #include "array/array.h"
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 
 #include <pthread.h>
 #include <stdlib.h>

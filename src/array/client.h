@@ -5,7 +5,7 @@
 #define MF_ARRAY_CLIENT_H
 
 #include "base/error.h"
-#include "base/object.h"
+#include "base/handles/object.h"
 
 typedef struct mf_client mf_client;
 struct mf_device_memory_stats_t; /* manyfold/device.h */

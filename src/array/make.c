@@ -1,7 +1,7 @@
 /* Making arrays from numbers and reading them back: the public functions that need no tracing. Invariant: what is made here is ready, on
  * the default client's first device, numbers excepted, which stay on the host; constant arrays are held once. */
 #include "array/array.h"
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 
 #include <manyfold/array.h>
 

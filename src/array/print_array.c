@@ -4,7 +4,7 @@
  * shown as its own Python type does it: six digits, unaligned. */
 #include "array/array.h"
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 
 #include <math.h>
 #include <stdio.h>

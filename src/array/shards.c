@@ -2,8 +2,8 @@
  * parts are of one size and lie row by row, and along an axis that is held once each device has its own replica of what the first has. */
 #include "array/literal.h"
 
-#include "base/alloc.h"
-#include "base/intern.h"
+#include "base/memory/alloc.h"
+#include "base/memory/intern.h"
 #include "runtime/comm.h"
 
 #include <string.h>

@@ -84,13 +84,13 @@ void mf_callee_end(mf_callee *c)
 
 /* ---- layers */
 
-mf_layer mf_layer_enter_(const void *place)
+mf_layer mf_layer_enter_(const void *location)
 {
     mf_layer outer = mf_layer_current;
     outer.entered = mf_entry_address != NULL;
     if (!outer.entered) {
         outer.cancel = mf_cancel_hold();
-        mf_entry_address = place;
+        mf_entry_address = location;
         mf_layer_current = (mf_layer){ .entered = true };
     }
     return outer;
@@ -107,7 +107,7 @@ void mf_layer_leave_(const mf_layer *outer)
     mf_entry_address = NULL;
 }
 
-/* ---- places */
+/* ---- locations */
 
 /* Where threads begin, those of the library too, which nobody called; and who calls back what somebody else gave it. */
 static bool is_of_c_library(const void *address)
@@ -119,7 +119,7 @@ static bool is_of_c_library(const void *address)
     return strncmp(name, "libc.", 5) == 0 || strncmp(name, "libpthread.", 11) == 0;
 }
 
-const void *mf_entry_place(void)
+const void *mf_entry_location(void)
 {
     const void *address = mf_entry_address;
     if (!address)

@@ -17,7 +17,7 @@ static inline bool mf_process_forked(void) { return atomic_load_explicit(&mf_pro
 #define MF_PARENT_ONLY(...)                                                                                                     \
     if (__builtin_expect(atomic_load_explicit(&mf_process, memory_order_relaxed) != MF_PROCESS_USED, 0) && !mf_process_begin()) \
     return __VA_ARGS__
-#define MF_FORK_HANDLE UINT64_C(0x100000002) /* of base/handle.c's table; ends never */
+#define MF_FORK_HANDLE UINT64_C(0x100000002) /* of base/handles/handle.c's table; ends never */
 #define MF_FORKED      ((mf_value){ MF_FORK_HANDLE })
 #define MF_FORK_STATUS MF_ERROR_ARGUMENT
 #define MF_FORK_WORDS  mf_error_fork_object.message
@@ -26,7 +26,7 @@ static inline bool mf_process_forked(void) { return atomic_load_explicit(&mf_pro
 /* The user's return address for the public entry point that is running. MF_ENTER(as MF_PARENT_ONLY) at the top of a public function
  * records it (outermost wins, so a wrapper built on other public functions reports its own caller); errors made inside pick it up. */
 extern _Thread_local const void *mf_entry_address;
-/* How many handles of other threads this one has pinned (base/handle.c); those of a public function end when it returns. */
+/* How many handles of other threads this one has pinned (base/handles/handle.c); those of a public function end when it returns. */
 extern _Thread_local uint32_t mf_pinned;
 void mf_unpin_to(uint32_t count);
 typedef struct mf_entry {
@@ -44,10 +44,10 @@ static inline void mf_entry_leave_(const mf_entry *before)
     const mf_entry mf_entry_before_ __attribute__((cleanup(mf_entry_leave_), unused)) = { mf_entry_address, mf_pinned }; \
     if (!mf_entry_address)                                                                                               \
     mf_entry_address = __builtin_return_address(0)
-/* The same for texts: where that address lies in the library itself, the user's place further out. Slow. NULL when there is none. */
-const void *mf_entry_place(void);
-/* The functions that the library is calling, innermost first: what a user's function does has places of its own, what one of the library's
- * does has the place of the call that led to it. */
+/* The same for texts: where that address lies in the library itself, the user's location further out. Slow. NULL when there is none. */
+const void *mf_entry_location(void);
+/* The functions that the library is calling, innermost first: what a user's function does has locations of its own, what one of the library's
+ * does has the location of the call that led to it. */
 typedef struct mf_callee mf_callee;
 struct mf_callee {
     const void *back, *function, *entry;

@@ -3,11 +3,11 @@
  * was reported. */
 #include "base/error.h"
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "base/thread/cancel.h"
-#include "base/handle.h"
-#include "base/intern.h"
-#include "base/text/place.h"
+#include "base/handles/handle.h"
+#include "base/memory/intern.h"
+#include "base/text/location.h"
 #include "base/text/string.h"
 
 #include <pthread.h>
@@ -26,8 +26,8 @@ static uint64_t made; /* guarded by the lock */
 static mf_error_hook hook;
 static void *hook_context;
 
-/* Errors that were reported at their end. By default a place has one line, however often a loop comes by. */
-#define MOST_PLACES 256
+/* Errors that were reported at their end. By default a location has one line, however often a loop comes by. */
+#define MOST_LOCATIONS 256
 static struct {
     mf_status status; /* of the first; MF_OK: there is none, or mf_first_error has given it */
     const char *text;
@@ -35,8 +35,8 @@ static struct {
     struct {
         const void *address;
         mf_status status;
-    } places[MOST_PLACES];
-    int place_count;
+    } locations[MOST_LOCATIONS];
+    int location_count;
     int64_t repeated;
 } reported;
 
@@ -134,7 +134,7 @@ mf_error_object *mf_error_new(mf_status status, const char *format, ...)
 {
     va_list list;
     va_start(list, format);
-    mf_error_object *e = vmake(mf_entry_place(), status, format, list);
+    mf_error_object *e = vmake(mf_entry_location(), status, format, list);
     va_end(list);
     return e;
 }
@@ -194,16 +194,16 @@ const char *mf_error_place_text(mf_error_object *e)
 {
     if (!e->address)
         return NULL;
-    return mf_place_of(e->address);
+    return mf_location_of(e->address);
 }
 
 static char *locate(const mf_error_object *e)
 {
     mf_text t = { 0 };
     mf_text_put(&t, e->message);
-    const char *place = e->address ? mf_place_of(e->address) : NULL, *related = e->related ? mf_place_of(e->related) : NULL;
-    if (place)
-        mf_text_add(&t, " (%s)", place);
+    const char *location = e->address ? mf_location_of(e->address) : NULL, *related = e->related ? mf_location_of(e->related) : NULL;
+    if (location)
+        mf_text_add(&t, " (%s)", location);
     if (related)
         mf_text_add(&t, "; %s %s", e->related_by, related);
     if (!t.failed)
@@ -234,7 +234,7 @@ bool mf_error_is_handled(const mf_error_object *e)
     return atomic_load_explicit(&root_of(e)->debt, memory_order_acquire) != MF_ERROR_OWED;
 }
 
-/* Every use of a deleted array makes an error of its own, with its own place; they say one thing. */
+/* Every use of a deleted array makes an error of its own, with its own location; they say one thing. */
 static void handle_all_about(const void *subject)
 {
     pthread_mutex_lock(&lock);
@@ -280,15 +280,15 @@ void mf_error_ignore(mf_error_object *e)
 
 /* ---- reporting */
 
-/* Whether this place has no line yet. Under the lock. */
+/* Whether this location has no line yet. Under the lock. */
 static bool is_news(const mf_error_object *e)
 {
-    for (int i = 0; i < reported.place_count; i++)
-        if (e->address && reported.places[i].address == e->address && reported.places[i].status == e->status)
+    for (int i = 0; i < reported.location_count; i++)
+        if (e->address && reported.locations[i].address == e->address && reported.locations[i].status == e->status)
             return false;
-    if (reported.place_count < MOST_PLACES) {
-        reported.places[reported.place_count].address = e->address;
-        reported.places[reported.place_count++].status = e->status;
+    if (reported.location_count < MOST_LOCATIONS) {
+        reported.locations[reported.location_count].address = e->address;
+        reported.locations[reported.location_count++].status = e->status;
     }
     return true;
 }
@@ -461,7 +461,7 @@ mf_value mf_fail(mf_status status, const char *format, ...)
 {
     va_list list;
     va_start(list, format);
-    mf_error_object *e = vmake(mf_entry_place(), status, format, list);
+    mf_error_object *e = vmake(mf_entry_location(), status, format, list);
     va_end(list);
     return mf_value_new(e);
 }
@@ -471,7 +471,7 @@ mf_value mf_make_error(mf_status status, const char *format, ...)
     MF_ENTER(MF_FORKED);
     va_list list;
     va_start(list, format);
-    mf_error_object *e = vmake(mf_entry_place(), status == MF_OK ? MF_ERROR_ARGUMENT : status, format, list);
+    mf_error_object *e = vmake(mf_entry_location(), status == MF_OK ? MF_ERROR_ARGUMENT : status, format, list);
     va_end(list);
     return mf_value_new(e);
 }

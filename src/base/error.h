@@ -5,7 +5,7 @@
 #ifndef MF_BASE_ERROR_H
 #define MF_BASE_ERROR_H
 
-#include "base/object.h"
+#include "base/handles/object.h"
 #include <stdarg.h>
 #include <string.h>
 
@@ -15,10 +15,10 @@ struct mf_error_object {
     mf_status status;
     const void *address;             /* where the user called us, or NULL */
     _Atomic int debt;                /* enum mf_error_debt; that of the root counts */
-    _Atomic(char *) located;         /* message with the place */
+    _Atomic(char *) located;         /* message with the location */
     _Atomic(mf_error_object *) root; /* what it follows from, a reference, or NULL: itself. Set once */
     uint64_t number;                 /* in the order of making */
-    const void *related;             /* a second place, or NULL: where a stale handle ended */
+    const void *related;             /* a second location, or NULL: where a stale handle ended */
     const char *related_by;          /* "its scope was closed at" */
     _Atomic(const void *) subject;   /* the deleted array that was used, or NULL: all errors so far about one are handled together */
     mf_error_object *before, *after; /* among all living errors, oldest first */
@@ -43,7 +43,7 @@ void mf_error_join(mf_error_object *first, mf_error_object *other);
 /* What the layer that is entered (MF_LAYER) has made so far: its first error, a reference. */
 extern _Thread_local mf_layer mf_layer_current;
 void mf_error_set_address(mf_error_object *e, const void *address); /* only if it has none yet */
-const char *mf_error_text(mf_error_object *e);                      /* message with place; handles it */
+const char *mf_error_text(mf_error_object *e);                      /* message with location; handles it */
 const char *mf_error_place_text(mf_error_object *e); /* "file:line" or "symbol+0x12"; NULL when unknown; lives as long as e */
 bool mf_error_is_handled(const mf_error_object *e);
 void mf_error_handle(mf_error_object *e); /* its words or its code were given to the user */

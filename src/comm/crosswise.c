@@ -1,22 +1,23 @@
-/* Processes that wait for each other for ever: each has come to a collective of one call at which the others never come, as two that run
- * its collectives in another order, inside a loop and outside, or in maps that another condition chose.
+/* Deadlocks between processes: each has come to a collective of one call at which the others never arrive, because they run its
+ * collectives in another order, inside a loop and outside, or in maps that another condition chose.
  *
- * Who waits in vain asks the other where it is, and that one tells with its answer whether its run of that call rests: nothing in it
- * moves or is about to, but exchanges of which each still waits for a message. It also tells its version, which counts the exchanges
- * that it has begun, and for each that waits one process from which a message is missing, and the version at which it knows that one to
- * rest. One that waits follows these, from process to process, and asks each, until all that are reached have answered. If all rest,
- * each at the very version at which those that wait for it know it to, none of them ever moves again, and the call has failed.
+ * A process that has waited for long asks the one it waits for where it is. With its answer that process says whether its run of the call
+ * rests: nothing in it moves or is about to, except for exchanges that each still wait for a message. It also gives its version, which is
+ * the number of exchanges that it has begun, and for each waiting exchange one process whose message is missing, with the version at which
+ * it knows that process to rest. The asker follows these names from process to process, and asks each, until all that it reaches have
+ * answered. If all rest, each at the very version at which those that wait for it know it to rest, none of them ever moves again, and the
+ * call has failed.
  *
- * That is so: suppose that one does move, and let it be the first one to. It needs a message from the one that it named, which was not
- * sent before that one's answer, for what was sent before comes before it and would have been taken: so that one has begun another
- * exchange since, and has moved before. (An exchange in pieces names those whose partial results it lacks: it may go on without one of
- * them, but not to its end, and what it sends meanwhile they do not wait for, for they have begun fewer blocks than it. It names nobody for
- * what it has lent.) Nothing is said about a process that computes, sleeps between two calls, or has a message on its way: none of them rests
- * in this call. More than EDGES exchanges of a call that wait at a time, and calls that have not begun in some process, are left to the
- * timeout. */
+ * Proof: suppose that one of them does move, and take the first. It needs a message from the process that it named. That message was not
+ * sent before that process answered, for messages arrive in order and it would have been taken; so that process has begun another exchange
+ * since, and has moved earlier.
+ * An exchange in pieces names those whose partial results it lacks: it may go on without one of them, but not to its end, and they do not
+ * wait for what it sends meanwhile, for they have begun fewer blocks than it. It names nobody for what it has lent.
+ * A process that computes, sleeps between two calls, or has a message on its way does not rest, so nothing is said about it. More than
+ * EDGES exchanges of a call that wait at a time, and calls that have not begun in some process, are left to the timeout. */
 #include "comm/protocol.h"
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 
 #include <string.h>
 

@@ -1,10 +1,11 @@
-/* The store of keys: process 0 has it. A put goes there, in pieces; a get is answered by pieces, at once or when somebody puts its key.
- * Invariants: the lock guards all; who waits is woken by whatever may end its wait: an answer, a death, the link's end, its own leaving;
- * a get that is over is forgotten on both sides, so what comes for it later is dropped; nothing of a piece is believed before it was
- * found to follow what came before it. */
+/* The key-value store of a job, which process 0 holds. A put sends the value there in pieces; a get is answered in pieces, at once or as
+ * soon as somebody puts its key.
+ * Invariants: the lock guards all; a waiting get is woken by whatever may end its wait: an answer, a death, the end of the link, this
+ * process leaving; a get that has ended is forgotten on both sides, so what still arrives for it is dropped; a piece is used only after it
+ * was found to follow the ones before it. */
 #include "comm/protocol.h"
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "base/thread/stack.h"
 
 #include <time.h>

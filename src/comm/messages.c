@@ -1,24 +1,15 @@
-/* A communicator by messages: sends and receives, calls that end, the thread that keeps all going where nobody waits, and leaving. How
- * messages travel stands in protocol.c. Invariants: as there; the driver ends before anybody leaves. */
+/* A communicator by messages: sends and receives, calls that end, and leaving. How messages travel stands in protocol.c; driver.c has the
+ * thread that keeps them going where nobody waits. Invariants: as there; the driver ends before anybody leaves. */
 #include "comm/protocol.h"
 
 #include "array/array.h"
-#include "base/alloc.h"
-#include "base/thread/stack.h"
+#include "base/memory/alloc.h"
 #include "runtime/profile/profiler.h"
 
 #include <stdio.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
 #define SILENT_AT_LEAST (10000 * MS) /* before one who leaves gives the others up */
-#define NAP_MIN         (30 * 1000)
-#define NAP_MOVING      (300 * 1000) /* while payloads move: a wake takes 50 us from the devices, and a socket holds what comes in 300 */
-#define NAP_MAX         MS
-#define NAP_IDLE        (10 * MS)
-#define SOON            (50 * MS) /* after what was awaited last the driver is still awake, so that nobody need wake it */
 
 /* ------------------------------------------------------------------ the communicator */
 
@@ -302,88 +293,6 @@ void mf_messages_died(mf_comm *c, int process)
     mf_operations_call_back(m, finished);
 }
 
-/* ------------------------------------------------------------------ the driver */
-
-/* How long to sleep: the less, the more recently something came; and longer where a waiting thread drives, or nothing is awaited. */
-static int64_t nap_of(mf_messages *m, int64_t now, int64_t came, bool moves, unsigned *polls)
-{
-    unsigned before = *polls;
-    *polls = atomic_load(&m->polls);
-    if (!atomic_load(&m->comm.awaited) || *polls != before)
-        return NAP_MAX;
-    int64_t nap = (now - came) / 8, most = moves ? NAP_MOVING : NAP_MAX;
-    return nap < NAP_MIN ? NAP_MIN : nap < most ? nap : most;
-}
-
-/* Until something is awaited, or for NAP_IDLE. */
-static void sleep_idle(mf_messages *m)
-{
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += NAP_IDLE;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
-    pthread_mutex_lock(&m->lock);
-    m->idle = !m->stopping && !atomic_load(&m->comm.awaited);
-    if (m->idle)
-        pthread_cond_timedwait(&m->news, &m->lock, &until);
-    m->idle = false;
-    pthread_mutex_unlock(&m->lock);
-}
-
-/* Where all cores compute, a thread that wakes would wait for the end of another's slice, some milliseconds: who asks for short slices
- * comes sooner (Linux 6.12; before it, and where it is refused, nothing changes). */
-static void ask_for_short_slices(void)
-{
-    struct { /* sched_attr, of which glibc has no declaration yet */
-        uint32_t size, policy;
-        uint64_t flags;
-        int32_t nice;
-        uint32_t priority;
-        uint64_t runtime, deadline, period; /* ns */
-    } wanted = { .size = sizeof wanted };
-    if (syscall(SYS_sched_getattr, 0, &wanted, sizeof wanted, 0) == 0 && wanted.policy == 0 /* SCHED_OTHER */) {
-        wanted.runtime = 100 * 1000;
-        syscall(SYS_sched_setattr, 0, &wanted, 0);
-    }
-}
-
-static void *drive(void *at)
-{
-    mf_messages *m = at;
-    int64_t came = mf_profile_now(), awaited = came;
-    unsigned polls = 0;
-    prctl(PR_SET_TIMERSLACK, 1000); /* ns: short naps are short */
-    ask_for_short_slices();
-    for (bool stopping = false; !stopping;) {
-        mf_operation *finished = NULL;
-        pthread_mutex_lock(&m->lock);
-        bool some = mf_messages_progress(m, &finished), moves = m->moving;
-        stopping = m->stopping;
-        pthread_mutex_unlock(&m->lock);
-        mf_operations_call_back(m, finished);
-        int64_t now = mf_profile_now();
-        came = some ? now : came;
-        awaited = atomic_load(&m->comm.awaited) ? now : awaited;
-        if (now - awaited > SOON)
-            sleep_idle(m);
-        else
-            nanosleep(&(struct timespec){ 0, nap_of(m, now, came, moves, &polls) }, NULL);
-    }
-    return NULL;
-}
-
-static void stop_driver(mf_messages *m)
-{
-    pthread_mutex_lock(&m->lock);
-    bool running = !m->stopping;
-    m->stopping = true;
-    pthread_cond_signal(&m->news);
-    pthread_mutex_unlock(&m->lock);
-    if (running)
-        pthread_join(m->driver, NULL);
-}
-
 /* ------------------------------------------------------------------ leaving */
 
 static bool nothing_moves(const mf_messages *m) { return !m->outgoing && !m->moving && !m->queued; }
@@ -490,7 +399,7 @@ static bool leave(mf_comm *c, const char *why)
     mf_operations_call_back(m, finished);
     if (!first)
         return false;
-    stop_driver(m);
+    mf_driver_stop(m);
     bool good = say_goodbye(m);
     pthread_mutex_lock(&m->lock);
     good = good && !m->closed && take_receives_back(m);
@@ -577,7 +486,7 @@ mf_comm *mf_messages_new(mf_link *link, int rank, int size, const int *first_dev
     mf_operation *finished = NULL;
     for (int i = 0; i < RING && !m->broken; i++)
         mf_messages_receive_next(m, &finished);
-    if (!m->broken && !mf_thread_make(&m->driver, drive, m))
+    if (!m->broken && !mf_driver_start(m))
         m->broken = mf_error_new(MF_ERROR_MEMORY, "the system refuses the thread that messages between processes need");
     *error = m->broken ? mf_retain(m->broken) : NULL;
     return m->broken ? NULL : &m->comm;

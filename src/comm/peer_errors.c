@@ -1,9 +1,9 @@
 /* What the errors of messages say. An error may be made with the lock held, and for many operations at once, so it has marks: for
- * places, which are looked up only when the error is given to somebody and no lock is held, and for the operation that gets it.
+ * locations, which are looked up only when the error is given to somebody and no lock is held, and for the operation that gets it.
  * Invariant: no mark is left in what leaves the communicator. */
 #include "comm/protocol.h"
 
-#include "base/text/place.h"
+#include "base/text/location.h"
 #include "runtime/profile/profiler.h"
 
 #define OWN "\2" /* stands for what this process waits with */
@@ -14,7 +14,7 @@ static void put_own(mf_text *t, const mf_message_tag *own)
         mf_text_put(t, "this collective");
         return;
     }
-    mf_place_decode(t, own->words, strlen(own->words));
+    mf_location_decode(t, own->words, strlen(own->words));
     mf_text_add(t, " in call %llu", (unsigned long long)mf_call_number(own->call));
 }
 
@@ -25,10 +25,10 @@ mf_error_object *mf_peer_error_complete(mf_error_object *e, const mf_message_tag
     mf_text t = { 0 };
     const char *rest = e->message;
     for (const char *at; (at = strchr(rest, *OWN)); rest = at + 1) {
-        mf_place_decode(&t, rest, (size_t)(at - rest));
+        mf_location_decode(&t, rest, (size_t)(at - rest));
         put_own(&t, own);
     }
-    mf_place_decode(&t, rest, strlen(rest));
+    mf_location_decode(&t, rest, strlen(rest));
     mf_error_object *complete = t.at && !t.failed ? mf_error_new(e->status, "%s", t.at) : mf_error_out_of_memory();
     mf_text_free(&t);
     mf_error_ignore(e);

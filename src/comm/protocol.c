@@ -1,16 +1,16 @@
-/* Messages between processes: matching, sizes, flow, and what to do about one that never comes.
+/* The protocol by which messages travel between processes: how a message finds its receipt, how large it may be, and what happens when one
+ * never comes.
  *
- * Everything begins with a header of fixed size under tag 0. Small payloads come with it; a large one is offered, and sent under a tag
- * of the receiver's once that has a place of exactly its size, so no transfer can be longer than its buffer. Who waits in vain asks the
- * other process where it is: the answer is that the call is over there (well or not), or a sign of life. So what goes well costs nothing
- * more.
+ * Every message begins with a header of fixed size, sent under tag 0. A small payload goes with its header. A large one is only offered:
+ * the receiver answers with a tag once it has a buffer of exactly that size, so no transfer can be longer than its buffer. A process that
+ * has waited for long asks the sender where it is; the answer is that the call is over there, well or not, or a sign of life. A call that
+ * goes well needs no such question.
  * Invariants: the lock guards all; no lock is held while a `done` runs; nothing of a header is used before its sizes and numbers were
- * checked; from one process, what was sent before an answer is handled before it. */
+ * checked; what a process sent before an answer is handled before the answer. */
 #include "comm/protocol.h"
 
-#include "array/array.h"
-#include "base/alloc.h"
-#include "base/intern.h"
+#include "base/memory/alloc.h"
+#include "base/memory/intern.h"
 #include "runtime/profile/profiler.h"
 
 #define MAGIC 0x31304d4du /* of this form of header; another byte order or another form differs in it */
@@ -19,203 +19,6 @@ unsigned mf_messages_bucket(int peer, const mf_message_tag *of)
 {
     return (unsigned)mf_hash_mix(of->call * 31 + (uint64_t)peer, of->place) % BUCKETS;
 }
-
-static void *slot(const mf_messages *m, int i) { return m->ring + (size_t)i * SLOT; }
-
-/* ------------------------------------------------------------------ ends of operations; the lock is held */
-
-void mf_operation_unlink(mf_operation **list, mf_operation *op)
-{
-    while (*list != op)
-        list = &(*list)->next;
-    *list = op->next;
-}
-
-void mf_operation_finish(mf_operation *op, mf_error_object *error, mf_operation **finished)
-{
-    op->error = error;
-    op->next = *finished;
-    *finished = op;
-}
-
-/* Copies a payload from shared memory, whose owner may have it back then. */
-static void take_payload(mf_messages *m, mf_operation *op)
-{
-    mf_operation *finished = NULL;
-    memcpy(op->bytes, op->from, op->count);
-    pthread_mutex_lock(&m->lock);
-    mf_messages_say(m, op->peer, TOOK, op->of.call, op->id, NULL, &finished);
-    pthread_mutex_unlock(&m->lock);
-    mf_operations_call_back(m, finished);
-}
-
-static mf_operation *reversed(mf_operation *list)
-{
-    mf_operation *made = NULL;
-    for (mf_operation *next; list; list = next) {
-        next = list->next;
-        list->next = made;
-        made = list;
-    }
-    return made;
-}
-
-/* In the order in which they ended, so the first error is the first that came. The lock is not held. */
-void mf_operations_call_back(mf_messages *m, mf_operation *finished)
-{
-    finished = reversed(finished);
-    for (mf_operation *next; finished; finished = next) {
-        next = finished->next;
-        if (finished->loan && !finished->error)
-            *finished->loan = finished->from ? (mf_loan){ finished->from, finished->id } : (mf_loan){ finished->bytes, 0 };
-        else if (finished->from)
-            take_payload(m, finished);
-        if (finished->offered)
-            atomic_store(finished->offered, 0);
-        mf_memory_put(finished->copied, finished->count);
-        atomic_fetch_sub(&m->comm.awaited, 1);
-        if (finished->done)
-            finished->done(finished->context, mf_peer_error_complete(finished->error, &finished->of));
-        else
-            mf_error_ignore(finished->error);
-        mf_free(finished);
-    }
-}
-
-/* Nothing is sent to that process any more, or received from it. */
-bool mf_messages_is_gone(const mf_messages *m, int process) { return m->left || m->broken || m->peers[process].dead; }
-
-/* What travels in a call of all processes may come from any of them, by way of others. */
-bool mf_messages_is_lost(const mf_messages *m, int process, const mf_message_tag *tag)
-{
-    return mf_messages_is_gone(m, process) || (m->bereft && !(tag->call >> MF_CALL_BITS));
-}
-
-/* Those that wait and fit end in the error, of which each has a reference. */
-void mf_messages_fail(mf_messages *m, bool (*fits)(const mf_messages *, const mf_operation *, const void *), const void *what,
-                      mf_error_object *error, mf_operation **finished)
-{
-    for (int b = 0; b < BUCKETS; b++)
-        for (mf_operation **at = &m->waiting[b], *op; (op = *at);)
-            if (fits(m, op, what) && mf_operation_may_end(m, op)) {
-                *at = op->next;
-                mf_operation_finish(op, mf_retain(error), finished);
-            } else {
-                at = &op->next;
-            }
-    mf_error_ignore(error);
-}
-
-bool mf_operation_is_of_call(const mf_messages *m, const mf_operation *op, const void *call)
-{
-    (void)m;
-    return op->of.call == *(const uint64_t *)call;
-}
-
-bool mf_operation_any(const mf_messages *m, const mf_operation *op, const void *unused)
-{
-    (void)m;
-    (void)op;
-    (void)unused;
-    return true;
-}
-
-/* The link is of no use any more. */
-void mf_messages_fail_all(mf_messages *m, mf_error_object *error, mf_operation **finished)
-{
-    if (!m->broken)
-        m->broken = mf_retain(error);
-    mf_key_value_wake(m);
-    mf_messages_fail(m, mf_operation_any, NULL, error, finished);
-}
-
-/* ------------------------------------------------------------------ offers in shared memory; the lock is held */
-
-/* Its id is the next one whose word nobody uses. */
-uint64_t mf_operation_lend(const mf_messages *m, mf_operation *op)
-{
-    uint64_t at = mf_shared_find(m->shared, op->copied ? op->copied : op->bytes, op->count);
-    _Atomic uint64_t *word = mf_shared_offers(m->shared, m->shared->own) + op->id % MF_OFFERS;
-    if (!at || atomic_load(word))
-        return 0;
-    op->offered = word;
-    atomic_store(word, op->id * OFFER_STATES + OFFERED);
-    return at;
-}
-
-static bool change(_Atomic uint64_t *word, uint64_t id, uint64_t from, uint64_t to)
-{
-    uint64_t seen = id * OFFER_STATES + from;
-    return atomic_compare_exchange_strong(word, &seen, id * OFFER_STATES + to);
-}
-
-/* One whose bytes are being taken ends when they are. */
-bool mf_operation_may_end(const mf_messages *m, mf_operation *op)
-{
-    return !op->offered || m->peers[op->peer].dead || atomic_load(op->offered) == op->id * OFFER_STATES + WITHDRAWN ||
-           change(op->offered, op->id, OFFERED, WITHDRAWN) || change(op->offered, op->id, LENT, WITHDRAWN);
-}
-
-bool mf_operation_is_lent(const mf_operation *op) { return op->offered && atomic_load(op->offered) == op->id * OFFER_STATES + LENT; }
-
-static _Atomic uint64_t *offer_of(const mf_messages *m, int process, uint64_t id)
-{
-    return mf_shared_offers(m->shared, m->peers[process].number) + id % MF_OFFERS;
-}
-
-/* Whether what a process offers is this one's to take, or is lent to it, from now on until it says so. */
-static bool take_offered(const mf_messages *m, int process, uint64_t id, bool lent)
-{
-    return change(offer_of(m, process, id), id, OFFERED, lent ? LENT : TAKES);
-}
-
-bool mf_loan_return(const mf_messages *m, int process, uint64_t id) { return change(offer_of(m, process, id), id, LENT, TAKES); }
-
-/* ------------------------------------------------------------------ calls that are over here */
-
-static mf_call_part *part_of(const mf_messages *m, uint64_t call)
-{
-    mf_call_part *p = m->parts;
-    while (p && p->name != call >> MF_CALL_BITS)
-        p = p->next;
-    return p;
-}
-
-static uint64_t *word_of(mf_call_part *p, uint64_t number) { return &p->ended[number / 64 % (CALLS_OPEN / 64)]; }
-
-static bool has_ended(const mf_messages *m, uint64_t call)
-{
-    mf_call_part *p = part_of(m, call);
-    uint64_t number = call % ((uint64_t)1 << MF_CALL_BITS);
-    return p && (number < p->below || (number - p->below < CALLS_OPEN && *word_of(p, number) >> number % 64 & 1));
-}
-
-/* Beyond CALLS_OPEN, which is more than runs are let under way at a time, and where memory is out, those who ask hear of it by the timeout. */
-void mf_messages_set_ended(mf_messages *m, uint64_t call)
-{
-    mf_call_part *p = part_of(m, call);
-    uint64_t number = call % ((uint64_t)1 << MF_CALL_BITS);
-    if (!p && (p = mf_calloc(1, sizeof *p))) {
-        p->name = call >> MF_CALL_BITS;
-        p->next = m->parts;
-        m->parts = p;
-    }
-    if (!p || number < p->below || number - p->below >= CALLS_OPEN)
-        return;
-    *word_of(p, number) |= (uint64_t)1 << number % 64;
-    for (; *word_of(p, p->below) >> p->below % 64 & 1; p->below++)
-        *word_of(p, p->below) &= ~((uint64_t)1 << p->below % 64);
-}
-
-static const char *abort_of(const mf_messages *m, uint64_t call)
-{
-    for (int i = 0; i < ABORTS_KEPT; i++)
-        if (m->aborts[i].call == call + 1)
-            return m->aborts[i].words;
-    return NULL;
-}
-
-bool mf_messages_is_over(const mf_messages *m, uint64_t call) { return has_ended(m, call) || abort_of(m, call); }
 
 /* ------------------------------------------------------------------ sending; the lock is held */
 
@@ -308,7 +111,7 @@ static bool move(mf_messages *m, mf_operation *op, mf_operation **finished)
     return false;
 }
 
-static void begin_moving(mf_messages *m, mf_operation *op, mf_operation **finished)
+void mf_operation_move(mf_messages *m, mf_operation *op, mf_operation **finished)
 {
     if (!move(m, op, finished))
         return;
@@ -332,7 +135,7 @@ static int free_tag(mf_messages *m, int with)
 /* ------------------------------------------------------------------ a message and its receipt; the lock is held */
 
 /* What was offered has been given up: the other process's answer says why. */
-static void ask_why(mf_messages *m, mf_operation *op)
+void mf_operation_ask_why(mf_messages *m, mf_operation *op)
 {
     mf_operation **list = &m->waiting[mf_messages_bucket(op->peer, &op->of)];
     op->moved = 0;
@@ -351,8 +154,8 @@ void mf_messages_accept(mf_messages *m, mf_operation *op, const mf_message_heade
         mf_operation_finish(op, mf_peer_error_differs(op->peer, &op->of, words, h->tag), finished);
         return;
     }
-    if (h->at && !take_offered(m, op->peer, h->id, op->loan)) {
-        ask_why(m, op);
+    if (h->at && !mf_offer_take(m, op->peer, h->id, op->loan)) {
+        mf_operation_ask_why(m, op);
         return;
     }
     if (h->at) {
@@ -363,7 +166,7 @@ void mf_messages_accept(mf_messages *m, mf_operation *op, const mf_message_heade
     }
     op->tag = free_tag(m, op->peer);
     mf_message_header go = { .kind = GO, .call = h->call, .id = h->id, .size = h->size, .tag = (uint32_t)op->tag };
-    begin_moving(m, op, finished);
+    mf_operation_move(m, op, finished);
     if (!m->broken && !post(m, op->peer, go, NULL, 0, finished))
         mf_messages_fail_all(m, mf_error_out_of_memory(), finished);
 }
@@ -377,23 +180,11 @@ void mf_messages_take(mf_messages *m, mf_operation *op, const mf_message_header 
     mf_operation_finish(op, same ? NULL : mf_peer_error_differs(op->peer, &op->of, (const char *)payload + h->size, h->tag), finished);
 }
 
-/* For those who ask about a call that is over here, or would: why; *well: it ended so, and these are words of it. In `place`, if not told. */
-static const char *end_of(const mf_messages *m, uint64_t call, mf_text *place, bool *well)
-{
-    const char *words = abort_of(m, call);
-    words = words ? words : m->left;
-    *well = !words;
-    if (words)
-        return words;
-    mf_comm_describe(place, mf_comm_record(&m->comm, call));
-    return place->at;
-}
-
 static void say_over(mf_messages *m, int to, mf_message_header h, mf_operation **finished)
 {
     mf_text t = { 0 };
     bool well;
-    const char *words = end_of(m, h.call, &t, &well);
+    const char *words = mf_messages_end_of(m, h.call, &t, &well);
     h.check = well ? WELL : FAILED;
     h.size = words ? strnlen(words, WORDS_MOST - 1) : 0;
     post(m, to, h, words, h.size, finished);
@@ -480,7 +271,7 @@ static void handle_go(mf_messages *m, const mf_message_header *h, mf_operation *
         op->peer = (int)h->from;
     }
     op->tag = (int)h->tag;
-    begin_moving(m, op, finished);
+    mf_operation_move(m, op, finished);
 }
 
 static bool waits_in_call(const mf_messages *m, const mf_operation *op, const void *what)
@@ -576,7 +367,7 @@ static bool is_sound(const mf_messages *m, const mf_message_header *h, size_t co
     }
 }
 
-static void handle(mf_messages *m, const unsigned char *bytes, size_t count, mf_operation **finished)
+void mf_messages_handle(mf_messages *m, const unsigned char *bytes, size_t count, mf_operation **finished)
 {
     mf_message_header h = { 0 };
     char words[WORDS_MOST] = "";
@@ -625,165 +416,4 @@ static void handle(mf_messages *m, const unsigned char *bytes, size_t count, mf_
     case TAKEN:
     case KINDS: break;
     }
-}
-
-/* ------------------------------------------------------------------ progress; the lock is held */
-
-bool mf_messages_receive_next(mf_messages *m, mf_operation **finished)
-{
-    m->requests[m->head] = 0;
-    int code = m->link->receive(m->link, -1, 0, slot(m, m->head), SLOT, &m->requests[m->head]);
-    if (code)
-        mf_messages_fail_all(m, m->link->error(m->link, code), finished);
-    m->head = (m->head + 1) % RING;
-    return !code;
-}
-
-static bool poll_headers(mf_messages *m, mf_operation **finished)
-{
-    bool came = false;
-    for (int n = 0; n < 64 && !m->broken; n++) {
-        bool done = false;
-        size_t count = 0;
-        int code = m->link->test(m->link, &m->requests[m->head], &done, &count);
-        if (code)
-            mf_messages_fail_all(m, m->link->error(m->link, code), finished);
-        if (code || !done)
-            break;
-        came = true;
-        handle(m, slot(m, m->head), count, finished);
-        mf_messages_receive_next(m, finished);
-    }
-    return came;
-}
-
-/* What has come by shared memory, and what had no room there. */
-static bool poll_near(mf_messages *m, mf_operation **finished)
-{
-    bool came = false;
-    for (int i = 0; i < m->near_count; i++) {
-        mf_peer *p = &m->peers[m->near[i]];
-        const unsigned char *bytes;
-        size_t count;
-        for (int n = 0; n < 64 && !m->broken && (bytes = mf_ring_next(p->from, &count)); n++) {
-            came = true;
-            handle(m, bytes, count, finished);
-            if (count <= MF_RING_BYTES)
-                mf_ring_take(p->from, count);
-        }
-        for (mf_outgoing *o; (o = p->queue);) {
-            const mf_ring_part parts[3] = { { &o->head, sizeof o->head }, { o->payload, o->count }, { "", 0 } };
-            if (!mf_ring_put(p->to, parts))
-                break;
-            p->queue = o->next;
-            m->queued--;
-            mf_free(o);
-        }
-    }
-    return came;
-}
-
-static void poll_outgoing(mf_messages *m, mf_operation **finished)
-{
-    for (mf_outgoing **at = &m->outgoing, *o; (o = *at);) {
-        bool done = false;
-        int code = m->link->test(m->link, &o->request, &done, NULL);
-        if (code)
-            mf_messages_fail_all(m, m->link->error(m->link, code), finished);
-        if (code || done) {
-            *at = o->next;
-            mf_free(o);
-        } else {
-            at = &o->next;
-        }
-    }
-}
-
-/* A piece has moved: the next one, or the end. One that is empty is none. */
-static void moved(mf_messages *m, mf_operation *op, size_t count, mf_operation **finished)
-{
-    if (!op->sends && count != op->piece) {
-        ask_why(m, op);
-        return;
-    }
-    op->moved += op->piece;
-    if (op->moved < op->count)
-        begin_moving(m, op, finished);
-    else
-        mf_operation_finish(op, NULL, finished);
-}
-
-static bool poll_moving(mf_messages *m, mf_operation **finished)
-{
-    bool any_moved = false;
-    mf_operation *list = m->moving;
-    m->moving = NULL;
-    for (mf_operation *next, *op = list; op; op = next) {
-        bool done = false;
-        size_t count = op->piece;
-        next = op->next;
-        int code = m->link->test(m->link, &op->request, &done, op->sends ? NULL : &count);
-        if (code) {
-            mf_error_object *error = m->link->error(m->link, code);
-            mf_messages_fail_all(m, mf_retain(error), finished);
-            mf_operation_finish(op, error, finished);
-        } else if (done) {
-            any_moved = true;
-            moved(m, op, count, finished);
-        } else {
-            op->next = m->moving;
-            m->moving = op;
-        }
-    }
-    return any_moved;
-}
-
-static void ask_for(mf_messages *m, mf_operation *op, int64_t now, mf_operation **finished)
-{
-    if (now < op->ask_at)
-        return;
-    int64_t apart = (now - op->since) / 4;
-    op->ask_at = now + (apart < FIRST_ASKED ? FIRST_ASKED : apart < ASKED_AT_MOST ? apart : ASKED_AT_MOST);
-    const mf_call_record *r = mf_comm_record(&m->comm, op->of.call);
-    mf_messages_say(m, op->peer, WHERE, op->of.call, 0, r ? atomic_load(&r->function) : NULL, finished);
-}
-
-/* One that waits in the call itself knows better for whom, and says so in time; and who has borrowed something may wait for another. */
-static bool is_late(const mf_operation *op, int64_t than)
-{
-    return op->since < than - (op->rests || mf_operation_is_lent(op) ? ASKED_AT_MOST : 0);
-}
-
-/* Asks those who let wait where they are. */
-static void ask(mf_messages *m, int64_t now, mf_operation **finished)
-{
-    if (now < m->ask_at)
-        return;
-    m->ask_at = now + FIRST_ASKED / 2;
-    for (int b = 0; b < BUCKETS; b++)
-        for (mf_operation **at = &m->waiting[b], *op; (op = *at);)
-            if (is_late(op, now - m->timeout) && mf_operation_may_end(m, op)) {
-                *at = op->next;
-                mf_operation_finish(op, mf_peer_error_late(m, op, now), finished);
-            } else {
-                at = &op->next;
-                ask_for(m, op, now, finished);
-            }
-    mf_crosswise_look(m, now, finished);
-}
-
-bool mf_messages_progress(mf_messages *m, mf_operation **finished)
-{
-    if (m->closed)
-        return false;
-    bool some = poll_near(m, finished);
-    if (m->near_count + 1 < m->comm.size) /* else nothing comes over the link */
-        some |= poll_headers(m, finished);
-    poll_outgoing(m, finished);
-    some |= poll_moving(m, finished);
-    if (m->looks++ % LOOKS == 0) {
-        m->now = mf_profile_now_coarse();
-        ask(m, m->now, finished);
-    }
-    return some;
 }

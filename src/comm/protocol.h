@@ -1,5 +1,5 @@
 /* What the files of the messages share: their headers, the operations that wait for the other side or move, and the state of a
- * communicator. All functions but mf_operations_call_back are called with its lock held; what ends goes into a list, whose done is
+ * communicator. All functions but mf_operations_call_back, and the driver's, are called with its lock held; what ends goes into a list, whose done is
  * called without it. */
 #ifndef MF_COMM_PROTOCOL_H
 #define MF_COMM_PROTOCOL_H
@@ -23,6 +23,9 @@
 #define MS            ((int64_t)1000000) /* ns */
 #define FIRST_ASKED   (20 * MS)
 #define ASKED_AT_MOST (1000 * MS) /* apart */
+
+#define NAP_MIN (30 * 1000) /* ns, of a thread that looks again and again */
+#define NAP_MAX MS
 
 typedef enum mf_message_kind {
     DATA,
@@ -208,7 +211,7 @@ typedef struct mf_messages {
     } keys;
 } mf_messages;
 
-/* ---- ends of operations */
+/* ---- operations.c */
 void mf_operation_unlink(mf_operation **list, mf_operation *op);
 void mf_operation_finish(mf_operation *op, mf_error_object *error, mf_operation **finished); /* it is in no list */
 void mf_operations_call_back(mf_messages *m, mf_operation *finished);
@@ -233,13 +236,15 @@ mf_error_object *mf_messages_gone(const mf_messages *m, int process); /* why not
 mf_error_object *mf_messages_dead_error(const mf_messages *m);        /* names the first: the others may have ended because of it */
 void mf_peer_whereabouts(mf_text *t, const mf_messages *m);           /* for those who wait for this process */
 
-/* ---- offers in shared memory */
+/* ---- offers.c */
 /* For a send whose bytes lie there, or were copied; what it says in its header. 0: it has to be sent otherwise. */
 uint64_t mf_operation_lend(const mf_messages *m, mf_operation *op);
 /* Whether it may end now, well or not. */
 bool mf_operation_may_end(const mf_messages *m, mf_operation *op);
 bool mf_operation_is_lent(const mf_operation *op);                   /* the other side has it, and reads it when it likes */
 bool mf_loan_return(const mf_messages *m, int process, uint64_t id); /* false: it has been given up */
+/* Whether what a process offers is this one's to take, or is lent to it, from now on until it says so. */
+bool mf_offer_take(const mf_messages *m, int process, uint64_t id, bool lent);
 
 /* ---- crosswise.c */
 /* Completes a HERE about its call; the answer to a trail has edges, at most EDGES: so many bytes. */
@@ -256,25 +261,37 @@ void mf_key_value_handle(mf_messages *m, const mf_message_header *h, const unsig
 mf_error_object *mf_key_value_get(mf_comm *c, const void *key, size_t size, double seconds, void **value, size_t *count);
 mf_error_object *mf_key_value_put(mf_comm *c, const void *key, size_t size, const void *value, size_t count);
 
-/* ---- calls that are over here */
+/* ---- calls_over.c */
 bool mf_messages_is_over(const mf_messages *m, uint64_t call);
 void mf_messages_set_ended(mf_messages *m, uint64_t call);
-void mf_messages_abort(mf_messages *m, uint64_t call, const char *why, mf_operation **finished);
+/* For those who ask about a call that is over here, or would: why; *well: it ended so, and these are words of it. In `told`, if nobody
+ * has said why. */
+const char *mf_messages_end_of(const mf_messages *m, uint64_t call, mf_text *told, bool *well);
 
-/* ---- sending */
+/* ---- protocol.c: sending */
 /* A message of an operation (of: its tag, or NULL) has its words behind its payload. False: memory is out. */
 bool mf_messages_post(mf_messages *m, int to, mf_message_header h, const void *payload, size_t count, const mf_message_tag *of,
                       mf_operation **finished);
 void mf_messages_say(mf_messages *m, int to, mf_message_kind k, uint64_t call, uint64_t id, const char *words, mf_operation **finished);
+void mf_operation_move(mf_messages *m, mf_operation *op, mf_operation **finished); /* its next piece over the link; it is in no list */
 
-/* ---- a message and its receipt */
+/* ---- protocol.c: a message and its receipt */
 unsigned mf_messages_bucket(int peer, const mf_message_tag *of);
 void mf_messages_accept(mf_messages *m, mf_operation *op, const mf_message_header *h, const void *words,
                         mf_operation **finished); /* an offer */
 void mf_messages_take(mf_messages *m, mf_operation *op, const mf_message_header *h, const void *payload, mf_operation **finished);
 void mf_messages_refuse(mf_messages *m, const mf_message_header *h, mf_operation **finished); /* nobody will ask for it */
 
-/* ---- progress */
+void mf_operation_ask_why(mf_messages *m, mf_operation *op); /* what was offered has been given up: the other process's answer says why */
+/* Whatever has come from anybody: checked, and done what it asks for. */
+void mf_messages_handle(mf_messages *m, const unsigned char *bytes, size_t count, mf_operation **finished);
+void mf_messages_abort(mf_messages *m, uint64_t call, const char *why, mf_operation **finished); /* messages.c */
+
+/* ---- driver.c; without the lock */
+bool mf_driver_start(mf_messages *m); /* false: the system refuses the thread */
+void mf_driver_stop(mf_messages *m);  /* and waits for its end */
+
+/* ---- progress.c */
 bool mf_messages_receive_next(mf_messages *m, mf_operation **finished); /* of the ring */
 bool mf_messages_progress(mf_messages *m, mf_operation **finished);     /* whether something came or moved */
 

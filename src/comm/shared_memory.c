@@ -1,11 +1,12 @@
-/* The memory: one file without a name, which its maker's invitation leads to by /proc, with a secret in its first page. It is sparse: as
- * many bytes as the machine has are set aside for each process, and what was used once is used again.
- * Invariants: it never shrinks, so nobody's reading fails when its owner dies; no page is touched before the system has given it; what
- * others own of it is not writable here, but for the rings and the words of offers. */
+/* The shared memory: one file without a name, which the other processes open through /proc when its maker has told them where, with a
+ * secret in its first page. The file is sparse: each process has a range as large as the machine's memory, and reuses what it has used
+ * before.
+ * Invariants: the file never shrinks, so no reader fails when an owner dies; no page is touched before the system has provided it; a
+ * process cannot write what others own, except for the rings and the words of offers. */
 #include "comm/shared_memory.h"
 
 #include "array/array.h"
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 
 #include <errno.h>
 #include <fcntl.h>

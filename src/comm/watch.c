@@ -1,9 +1,9 @@
-/* The connections between process 0 and the others, over TCP, and the thread that sleeps on them. Invariants: process 0 listens only
- * until all have come, and takes nobody who does not know the job's secret; what comes are words of fixed size, and a wrong one ends its
+/* The TCP connections between process 0 and all others, and the thread that sleeps on them. Invariants: process 0 listens only until all
+ * have connected, and accepts nobody who does not know the job's secret; messages are words of fixed size, and a wrong one closes its
  * connection. */
 #include "comm/watch.h"
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "base/thread/stack.h"
 
 #include <errno.h>

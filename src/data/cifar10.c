@@ -16,7 +16,7 @@ typedef struct dataset {
 } dataset;
 
 /* Planes to pixels. */
-static void spread(float *out, const unsigned char *planes)
+static void convert_planes(float *out, const unsigned char *planes)
 {
     for (int pixel = 0; pixel < PIXELS; pixel++)
         for (int channel = 0; channel < CHANNELS; channel++)
@@ -33,7 +33,7 @@ static mf_value read_record(const char *path, FILE *file, int number, dataset *d
                              number, PER_FILE, RECORD, n, ferror(file) ? strerror(errno) : "the file is truncated");
     if (record[0] >= CLASSES)
         return mf_make_error(MF_ERROR_IO, "%s: at offset %lld: expected a label below 10, found %d", path, offset, record[0]);
-    spread(d->images + d->count * CHANNELS * PIXELS, record + 1);
+    convert_planes(d->images + d->count * CHANNELS * PIXELS, record + 1);
     d->labels[d->count++] = record[0];
     return (mf_value){ 0 };
 }

@@ -11,7 +11,7 @@
 enum { SIDE = 28, BORDER = 2, PADDED = SIDE + 2 * BORDER, CLASSES = 10 };
 
 /* One pass over the bytes; the borders are calloc's zeros. */
-static void spread(float *out, const unsigned char *bytes, int64_t count)
+static void convert_bytes(float *out, const unsigned char *bytes, int64_t count)
 {
     float level[256];
     for (int i = 0; i < 256; i++)
@@ -60,7 +60,7 @@ static mf_value convert(const char *path, const idx_array *images, const idx_arr
         free(label);
         return mf_make_error(MF_ERROR_MEMORY, "%s: out of memory for %lld images", path, (long long)n);
     }
-    spread(image, images->data, n);
+    convert_bytes(image, images->data, n);
     for (int64_t i = 0; i < n; i++)
         label[i] = ((const unsigned char *)labels->data)[i];
     return data_labelled_images(MF_SHAPE(n, PADDED, PADDED, 1), image, label);

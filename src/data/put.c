@@ -75,8 +75,8 @@ static mf_value uneven(int64_t n, int devices, mf_value path)
         snprintf(nearest, sizeof nearest, "size that is: %lld", (long long)above);
     else
         snprintf(nearest, sizeof nearest, "sizes that are: %lld and %lld", (long long)below, (long long)above);
-    return mf_make_error(MF_ERROR_SHAPE, "Batch size %lld%s%s must be divisible by num_devices %d; the nearest %s", (long long)n,
-                         *name ? " of " : "", name, devices, nearest);
+    return mf_make_error(MF_ERROR_SHAPE, "Batch size %lld must be divisible by num_devices %d; the nearest %s%s%s", (long long)n, devices,
+                         nearest, *name ? "; " : "", name);
 }
 
 static mf_value no_batch_axis(mf_value path)

@@ -1,4 +1,4 @@
-/* The builder: appends inputs, constants and equations to a program, and infers types by the rows' rules.
+/* The builder: appends inputs, constants and equations to a program, and infers types by the ops' rules.
  * Invariant: while `error` is NULL every equation in the program is typed and its operands are defined before it. From the first error
  * on nothing is appended and every variable given out is the poison variable, a scalar whose dimensions read as 1, so that rules run
  * on harmlessly. A constant array appears once, found by its address. */

@@ -3,7 +3,7 @@
 #ifndef MF_IR_BUILD_H
 #define MF_IR_BUILD_H
 
-#include "base/hash_map.h"
+#include "base/memory/hash_map.h"
 #include "ir/program.h"
 
 typedef struct mf_builder {

@@ -1,4 +1,4 @@
-/* The named default rules: the ordinary case of each rule of a row, and the values that say why a rule does not exist.
+/* The named default rules: the ordinary case of each rule of an op, and the values that say why a rule does not exist.
  * Invariant: none of them knows a particular op; what they need they find by name in the table. */
 #include "ir/kernel.h"
 #include "ir/op.h"

@@ -1,4 +1,4 @@
-/* The row of an op. An op's identity is the address of its row; ops/ops.def lists the names, everything else is read from rows.
+/* The definition of an op: all that is known of it. An op's identity is the address of that; ops/ops.def lists the names.
  * A rule that does not exist is a named value below that says why; the table check refuses NULL. */
 #ifndef MF_IR_OP_H
 #define MF_IR_OP_H
@@ -63,7 +63,7 @@ void *mf_params_copy(mf_arena *arena, const mf_op *op, const void *params); /* r
 void mf_params_drop(const mf_op *op, const void *params);                   /* gives those up */
 /* The address of the field that has the role; NULL when there is none. */
 const void *mf_params_role(const mf_op *op, const void *params, mf_param_role role);
-/* Whom a collective equation is among, whatever its row: its axes, its groups, and the members of each. */
+/* Whom a collective equation is among, whatever its op: its axes, its groups, and the members of each. */
 void mf_collective_members(const mf_eqn *e, const mf_namelist **axes, const mf_intlist **groups, int64_t *group_size);
 /* Nested programs, in the order of the fields: how many, and the place of the i-th (NULL programs are not counted). */
 int mf_params_program_count(const mf_op *op, const void *params);
@@ -132,7 +132,7 @@ typedef enum mf_view {
     MF_VIEW_RESHAPE,   /* all of those once and in their order; where they have as many bytes too, the same memory */
 } mf_view;
 
-/* What is reduced to one by the row's reducer, or joined to what is there. */
+/* What is reduced to one by the op's reducer, or joined to what is there. */
 typedef enum mf_reduced {
     MF_REDUCED_NOTHING,
     MF_REDUCED_AXES,

@@ -5,8 +5,8 @@
 #define MF_IR_PROGRAM_H
 
 #include "array/literal.h"
-#include "base/alloc.h"
-#include "base/intern.h"
+#include "base/memory/alloc.h"
+#include "base/memory/intern.h"
 
 typedef struct mf_op mf_op; /* ir/op.h */
 typedef struct mf_eqn mf_eqn;

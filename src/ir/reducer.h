@@ -1,4 +1,4 @@
-/* How elements are joined, numbered once for rows, backends and their kernels; and the order in which many are reduced to one, which every
+/* How elements are joined, numbered once for ops, backends and their kernels; and the order in which many are reduced to one, which every
  * backend follows, so that all give the same bits.
  *
  *   The elements of one result are taken in row-major order of the reduced axes. Up to MF_REDUCE_CHUNK of them: MF_REDUCE_LANES lanes start

@@ -1,4 +1,4 @@
-/* The interface of the StableHLO emitter, for the rows' rules: each appends the operations that its equation is, as text in the generic
+/* The interface of the StableHLO emitter, for the ops' rules: each appends the operations that its equation is, as text in the generic
  * form of MLIR. src/stablehlo/ fills it in.
  * Invariants: a value is a name (%3) with its array type; weak types count as their dtype, and an element of a key is a ui64 (two words
  * of ui32 outside of the module). After the first error nothing counts but that error. A program of a map is one program of all its
@@ -14,7 +14,7 @@ struct mf_hlo_value {
 };
 
 #define MF_HLO_RULE(rule) static void rule(mf_hlo *h, const mf_eqn *e, const mf_hlo_value *in, mf_hlo_value *out)
-/* In a row: the one operation that it is, whose results have the equation's types; or why StableHLO cannot say it. */
+/* In an op's definition: the one operation that it is, whose results have the equation's types; or why StableHLO cannot say it. */
 #define MF_HLO(operation) .stablehlo = mf_hlo_by_name, .hlo = (operation)
 #define MF_NO_HLO(reason) .stablehlo = mf_hlo_none, .hlo = (reason)
 #define MF_HLO_BY(rule)   .stablehlo = (rule)

@@ -4,7 +4,7 @@
 #include "lax/wrap.h"
 
 #include "array/array.h"
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include <string.h>
 
 static bool failed(mf_value *slot, mf_value error)

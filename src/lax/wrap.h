@@ -6,7 +6,7 @@
 #ifndef MF_LAX_WRAP_H
 #define MF_LAX_WRAP_H
 
-#include "ops/rows.h"
+#include "ops/ops.h"
 #include "trace/trace.h"
 
 /* ---- one operand */

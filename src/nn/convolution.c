@@ -7,7 +7,7 @@ enum { MOST_SPATIAL = 3 };
 /* ---- options */
 
 /* Unset, or what is wrong with a list of numbers from 1 up: one for each spatial dimension, or one for all, or none: ones. */
-static mf_value spread(const char *layer, const char *what, mf_ints *list, int spatial)
+static mf_value broadcast_list(const char *layer, const char *what, mf_ints *list, int spatial)
 {
     if (list->count != 0 && list->count != 1 && list->count != spatial)
         return mf_make_error(MF_ERROR_ARGUMENT, "%s: %s has %d entries for %d spatial dimensions", layer, what, list->count, spatial);
@@ -45,10 +45,10 @@ static mf_value check_options(const char *layer, int in_features, int out_featur
                              MOST_SPATIAL);
     mf_value wrong = layer_check_count(layer, "in_features", in_features);
     wrong = wrong.handle ? wrong : layer_check_count(layer, "out_features", out_features);
-    wrong = wrong.handle ? wrong : spread(layer, "kernel_size", &o->kernel_size, spatial);
-    wrong = wrong.handle ? wrong : spread(layer, "strides", &o->strides, spatial);
-    wrong = wrong.handle ? wrong : spread(layer, "input_dilation", &o->input_dilation, spatial);
-    wrong = wrong.handle ? wrong : spread(layer, "kernel_dilation", &o->kernel_dilation, spatial);
+    wrong = wrong.handle ? wrong : broadcast_list(layer, "kernel_size", &o->kernel_size, spatial);
+    wrong = wrong.handle ? wrong : broadcast_list(layer, "strides", &o->strides, spatial);
+    wrong = wrong.handle ? wrong : broadcast_list(layer, "input_dilation", &o->input_dilation, spatial);
+    wrong = wrong.handle ? wrong : broadcast_list(layer, "kernel_dilation", &o->kernel_dilation, spatial);
     wrong = wrong.handle ? wrong : check_padding(layer, o->padding, &o->padding_low, &o->padding_high, spatial);
     if (wrong.handle)
         return wrong;

@@ -16,6 +16,8 @@ mf_ints numpy_axes(mf_value *x, mf_axis axis, const char *op)
     return at;
 }
 
+bool numpy_reduces(mf_value *x, mf_axis axis, const char *op) { return numpy_axes(x, axis == MF_NONE ? MF_ALL : axis, op).count >= 0; }
+
 int numpy_axis(mf_value *x, mf_axis axis, const char *op)
 {
     if (axis == MF_ALL) {

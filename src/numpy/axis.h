@@ -8,5 +8,7 @@
 int numpy_axis(mf_value *x, mf_axis axis, const char *op);
 /* The axes that it names, several too; count is -1 with an error in *x. */
 mf_ints numpy_axes(mf_value *x, mf_axis axis, const char *op);
+/* Whether x can be reduced over them, where MF_NONE is NumPy's None, all of them; if not, *x is the error. */
+bool numpy_reduces(mf_value *x, mf_axis axis, const char *op);
 
 #endif

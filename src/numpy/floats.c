@@ -13,8 +13,8 @@ static void as_like(mf_value *a, mf_value *b, mf_value zero)
     *b = mf_is_error(zero) ? zero : mf_broadcast_to(mf_astype(*b, mf_dtype_of(zero)), mf_shape_of(zero));
 }
 
-/* Of the common type and shape. */
-static mf_value common_zero(mf_value a, mf_value b) { return mf_sub(mf_zeros_like(a), mf_zeros_like(b)); }
+/* Of the common type and shape; a sum, for bools have one. */
+static mf_value common_zero(mf_value a, mf_value b) { return mf_add(mf_zeros_like(a), mf_zeros_like(b)); }
 
 void numpy_common(mf_value *a, mf_value *b) { as_like(a, b, common_zero(*a, *b)); }
 void numpy_common_float(mf_value *a, mf_value *b) { as_like(a, b, numpy_float(common_zero(*a, *b))); }

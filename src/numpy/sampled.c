@@ -1,7 +1,9 @@
-/* Functions known by samples: interp, trapezoid, gradient, polyval, vander, convolve, correlate.
+/* Functions known by samples: interp, trapezoid, gradient, polyval, polyfit, vander, convolve, correlate.
  * Invariant: sums over neighbours and windows are slices or one convolution, so that their gradients are too. */
 #include "numpy/axis.h"
 #include "numpy/floats.h"
+
+#include <float.h>
 
 /* The line through the two points between which x lies; those of the ends go on flat. */
 mf_value(mf_interp)(mf_value x, mf_value xp, mf_value fp)
@@ -10,9 +12,12 @@ mf_value(mf_interp)(mf_value x, mf_value xp, mf_value fp)
     if (mf_ndim(xp) != 1 || mf_ndim(fp) != 1 || mf_dim(xp, 0) != mf_dim(fp, 0) || mf_dim(xp, 0) < 1)
         return mf_is_error(xp) ? xp : mf_is_error(fp) ? fp : mf_make_error(MF_ERROR_SHAPE, "interp: xp and fp must be vectors of one size");
     int64_t last = mf_dim(xp, 0) - 1;
-    x = mf_mul(x, 1.0);
-    xp = mf_mul(xp, 1.0);
-    fp = mf_mul(fp, 1.0);
+    if (numpy_is_complex(x) || numpy_is_complex(xp))
+        return mf_make_error(MF_ERROR_DTYPE, "interp: x and xp must be real");
+    mf_dtype given = mf_dtype_of(x);
+    x = mf_mul(x, 1.0); /* an integer gives way to the other's float */
+    xp = given < MF_F16 ? numpy_float(xp) : mf_mul(xp, 1.0);
+    fp = numpy_float(fp);
     mf_value right = mf_clip(mf_searchsorted(xp, mf_stop_gradient(x), true), mf_i(last ? 1 : 0), mf_i(last));
     mf_value left = mf_maximum(mf_sub(right, 1), 0);
     mf_value x0 = mf_take(xp, left, 0), f0 = mf_take(fp, left, 0), dx = mf_sub(mf_take(xp, right, 0), x0);
@@ -89,11 +94,32 @@ mf_value mf_vander_opt(mf_value x, const mf_vander_options *o)
     int64_t columns = o && o->columns != MF_END ? o->columns : mf_dim(x, 0);
     if (columns < 0)
         return mf_make_error(MF_ERROR_ARGUMENT, "vander: the number of columns must not be negative, not %lld", (long long)columns);
-    mf_value powers = mf_pow(mf_expand_dims(x, 1), mf_arange(columns, MF_I32));
+    mf_dtype d = mf_dtype_of(x); /* small integers stay as they are */
+    mf_value powers = mf_pow(mf_expand_dims(x, 1), mf_astype(mf_arange(columns, MF_I32), d > MF_BOOL && d < MF_F16 ? d : MF_I32));
     return o && o->increasing ? powers : mf_flip(powers, 1);
 }
 
 mf_value(mf_vander)(mf_value x) { return mf_vander_opt(x, NULL); }
+
+/* By columns of one length, for powers of x differ by orders of magnitude. */
+mf_value(mf_polyfit)(mf_value x, mf_value y, int64_t degree)
+{
+    MF_LAYER;
+    x = numpy_float(x);
+    y = numpy_float(y);
+    if (mf_ndim(x) != 1 || mf_ndim(y) < 1 || mf_ndim(y) > 2 || mf_dim(x, 0) != mf_dim(y, 0) || mf_dim(x, 0) < 1)
+        return mf_is_error(x)   ? x
+               : mf_is_error(y) ? y
+                                : mf_make_error(MF_ERROR_SHAPE, "polyfit: a vector and as many rows are needed, not %s and %s",
+                                                mf_str(mf_shape_of(x)), mf_str(mf_shape_of(y)));
+    if (degree < 0 || degree == INT64_MAX)
+        return mf_make_error(MF_ERROR_ARGUMENT, "polyfit: the degree must be at least 0 and below 2^63 - 1, not %lld", (long long)degree);
+    mf_value powers = mf_vander(x, .columns = degree + 1);
+    mf_value length = mf_sqrt(mf_sum(mf_square(powers), 0)), safe = mf_where(mf_equal(length, 0), 1, length);
+    bool wide = mf_dtype_of(x) == MF_F64 || mf_dtype_of(x) == MF_C128;
+    mf_value found = mf_lstsq(mf_div(powers, safe), y, .rcond = (double)mf_dim(x, 0) * (wide ? DBL_EPSILON : (double)FLT_EPSILON));
+    return mf_is_error(found) ? found : mf_div(mf_get(found, 0), mf_ndim(y) == 1 ? safe : mf_expand_dims(safe, 1));
+}
 
 /* ---- convolution of vectors */
 static mf_value no_vectors(mf_value a, mf_value v, const char *op)

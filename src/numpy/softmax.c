@@ -1,5 +1,6 @@
 /* logsumexp, softmax, log_softmax, and the smooth activations gelu, silu, softplus.
  * Invariant: the greatest element is taken out before exponentials, so nothing overflows; no gradient flows through it. */
+#include "numpy/axis.h"
 #include "numpy/floats.h"
 
 /* Of complex numbers the greatest real part, which is what makes an exponential large; of no numbers 0. */
@@ -14,6 +15,8 @@ mf_value(mf_logsumexp)(mf_value x, mf_axis axis)
 {
     MF_LAYER;
     x = numpy_float(x);
+    if (!numpy_reduces(&x, axis, "logsumexp"))
+        return x;
     mf_value top = greatest(x, axis);
     top = mf_where(mf_isfinite(top), top, 0); /* minus infinity everywhere: its logsumexp, not NaN */
     mf_value sum = mf_sum(mf_exp(mf_sub(x, top)), .axis = axis);
@@ -24,6 +27,8 @@ mf_value(mf_softmax)(mf_value x, mf_axis axis)
 {
     MF_LAYER;
     x = numpy_float(x);
+    if (!numpy_reduces(&x, axis, "softmax"))
+        return x;
     mf_value e = mf_exp(mf_sub(x, greatest(x, axis)));
     return mf_div(e, mf_sum(e, .axis = axis, .keepdims = true));
 }
@@ -32,6 +37,8 @@ mf_value(mf_log_softmax)(mf_value x, mf_axis axis)
 {
     MF_LAYER;
     x = numpy_float(x);
+    if (!numpy_reduces(&x, axis, "log_softmax"))
+        return x;
     mf_value shifted = mf_sub(x, greatest(x, axis));
     return mf_sub(shifted, mf_log(mf_sum(mf_exp(shifted), .axis = axis, .keepdims = true)));
 }

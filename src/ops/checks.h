@@ -4,9 +4,9 @@
 
 #include "ir/op.h"
 
-/* Of a check_replicated: `count` devices, which `differ` lists, hold other bits than device `first`. place: NULL: the equation's. */
-mf_error_object *mf_replicated_error(const mf_eqn *e, const void *place, const char *differ, int count, int first);
+/* Of a check_replicated: `count` devices, which `differ` lists, hold other bits than device `first`. location: NULL: the equation's. */
+mf_error_object *mf_replicated_error(const mf_eqn *e, const void *location, const char *differ, int count, int first);
 /* Of a check_nan: the element of its operand is a NaN. */
-mf_error_object *mf_nan_error(const mf_eqn *e, const void *place, int operand, int64_t element);
+mf_error_object *mf_nan_error(const mf_eqn *e, const void *location, int operand, int64_t element);
 
 #endif

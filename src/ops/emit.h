@@ -5,7 +5,7 @@
 
 #include "ir/op.h"
 #include "ir/stablehlo.h"
-#include "ops/rows.h"
+#include "ops/ops.h"
 
 /* constants */
 mf_variable *e_scalar(mf_builder *b, mf_dtype dtype, double x);    /* rank 0, strong */
@@ -49,7 +49,7 @@ mf_variable *e_reduce_max(mf_builder *b, mf_variable *x, const mf_intlist *axes)
 mf_variable *e_reduce_to_scalar(mf_builder *b, mf_variable *x);
 mf_variable *e_dot_general(mf_builder *b, mf_variable *x, mf_variable *y, const mf_intlist *lhs_contract, const mf_intlist *rhs_contract,
                            const mf_intlist *lhs_batch, const mf_intlist *rhs_batch);
-/* A row's jvp: linear in each of two operands, with the other one as it is (JAX's defbilinear). */
+/* An op's jvp: linear in each of two operands, with the other one as it is (JAX's defbilinear). */
 void e_jvp_bilinear(mf_builder *b, const mf_eqn *e, mf_variable *const *in, mf_variable *const *tin, mf_variable **out, mf_variable **tout);
 /* batching helpers: x with its batch dimension at `to` (moved there, or broadcast when axis is -1) */
 mf_variable *e_batched_at(mf_batch_context *c, mf_variable *x, int axis, int to);

@@ -1,22 +1,22 @@
-/* The table of rows, generated from ops.def, and the way from a name to a row.
+/* The table of ops, generated from ops.def, and the way from a name to an op.
  * Invariant: the hash index is built once and never changes; it holds positions in the table, so nothing else lists the names. */
-#include "ops/rows.h"
+#include "ops/ops.h"
 #include <stdatomic.h>
 #include <string.h>
 
-static const mf_op *const rows[] = {
+static const mf_op *const ops[] = {
 #define X(name) &mf_op_##name,
 #include "ops/ops.def"
 #undef X
 };
-enum { ROWS = sizeof rows / sizeof rows[0], SLOTS = 512 };
-_Static_assert(ROWS * 2 <= SLOTS, "the hash index is too small");
+enum { OPS = sizeof ops / sizeof ops[0], SLOTS = 512 };
+_Static_assert(OPS * 2 <= SLOTS, "the hash index is too small");
 
-int mf_op_count(void) { return ROWS; }
+int mf_op_count(void) { return OPS; }
 
-const mf_op *mf_op_at(int index) { return index >= 0 && index < ROWS ? rows[index] : NULL; }
+const mf_op *mf_op_at(int index) { return index >= 0 && index < OPS ? ops[index] : NULL; }
 
-/* Slots hold a row's position plus one. Every thread that comes too early writes the same values, so no lock is needed. */
+/* Slots hold an op's position plus one. Every thread that comes too early writes the same values, so no lock is needed. */
 static _Atomic short slots[SLOTS];
 static _Atomic bool indexed;
 
@@ -25,8 +25,8 @@ static unsigned slot_of(const char *name, size_t length) { return (unsigned)mf_h
 static void build_index(void)
 {
     short taken[SLOTS] = { 0 };
-    for (int i = 0; i < ROWS; i++) {
-        unsigned s = slot_of(rows[i]->name, strlen(rows[i]->name));
+    for (int i = 0; i < OPS; i++) {
+        unsigned s = slot_of(ops[i]->name, strlen(ops[i]->name));
         while (taken[s])
             s = (s + 1) & (SLOTS - 1);
         taken[s] = (short)(i + 1);
@@ -46,8 +46,8 @@ const mf_op *mf_op_find(const char *name, int length)
         short at = atomic_load_explicit(&slots[s], memory_order_relaxed);
         if (!at)
             return NULL;
-        const char *found = rows[at - 1]->name;
+        const char *found = ops[at - 1]->name;
         if (strncmp(found, name, (size_t)length) == 0 && !found[length])
-            return rows[at - 1];
+            return ops[at - 1];
     }
 }

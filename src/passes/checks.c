@@ -1,11 +1,11 @@
-/* Opt-in checks. With "nan" every equation that computes inexact numbers is followed by one that looks for a NaN that its operands do
- * not have. With "replicated" all devices of a map compute what is the same for all (runtime/compile/schedule/schedule.c), and what each
- * equation gave them is compared, and of a map over processes what these bring to it. Invariant: values stay what they are; a program that was
- * compiled without a check does not have it (trace/checks/check_list.c). The pass stands behind the removal of dead code, which nobody asked
- * about, and before all that rewrites. */
+/* Opt-in checks. "nan": every equation that computes inexact numbers is followed by one that looks for a NaN that its operands do not
+ * have. "replicated": all devices of a map compute what is the same for all (runtime/compile/schedule/schedule.c), and the results of each
+ * such equation are compared; of a map over processes, so is what the processes bring to it.
+ * Invariant: values stay what they are; a program that was compiled without a check does not have it (trace/checks/check_list.c). The pass
+ * runs after the removal of dead code, which needs no check, and before all passes that rewrite. */
 #include "ops/emit.h"
 #include "ops/params.h"
-#include "ops/rows.h"
+#include "ops/ops.h"
 #include "passes/rewrite.h"
 #include "trace/checks/check_list.h"
 

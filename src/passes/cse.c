@@ -1,7 +1,7 @@
 /* Equal equations become one: the same op and params on the same operands, the first occurrence stays. Equal literals are one operand.
  * Invariant: deterministic (the maps only find, the program's order decides); what has an effect is never merged. Collectives may be:
  * every device runs the same program. */
-#include "base/hash_map.h"
+#include "base/memory/hash_map.h"
 #include "passes/rewrite.h"
 #include <string.h>
 

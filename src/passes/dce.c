@@ -1,5 +1,5 @@
-/* Dead code goes: equations none of whose results is used, and through the rows' dce the unused parts of calls and control flow.
- * Invariant: what has an effect stays, whole; inputs and outputs of the program and of nested programs that a row keeps stay as they are. */
+/* Dead code goes: equations none of whose results is used, and through the ops' dce the unused parts of calls and control flow.
+ * Invariant: what has an effect stays, whole; inputs and outputs of the program and of nested programs that an op keeps stay as they are. */
 #include "passes/rewrite.h"
 
 typedef struct live_values {

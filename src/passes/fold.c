@@ -1,4 +1,4 @@
-/* Constant folding. Ops are folded by their rows' evaluate; floats that come of those that backends approximate, exp and its kin and
+/* Constant folding. Ops are folded by their own evaluate; floats that come of those that backends approximate, exp and its kin and
  * products, by running the op as it would outside of any function.
  * Invariant: a folded program gives the same bits as the unfolded one on the default backend. Results stay small,
  * and a value that is one number everywhere stays a broadcast scalar. */

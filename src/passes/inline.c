@@ -1,6 +1,6 @@
 /* Calls give way to their bodies: jit, remat and the custom rules, which mean something to transforms only. Recursive.
  * Invariant: afterwards nested programs belong to control flow and maps alone. */
-#include "ops/rows.h"
+#include "ops/ops.h"
 #include "passes/rewrite.h"
 
 static const mf_program *body_of_call(const mf_eqn *e)

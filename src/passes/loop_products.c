@@ -1,7 +1,8 @@
-/* What the rounds of a scan add up as products or sums is one product or sum of stacked operands behind the loop: gradients of recurrent
- * cells' weights and biases, whose sum would be read and written in every round. Invariant: the carry of such a sum is read by the addition
- * alone; what is stacked for it alone stays small, for a loop may add up so as not to keep, and what the loop stacks anyway costs nothing.
- * The order of the sum is the product's. */
+/* Sums over the rounds of a scan. Where each round adds a product or a sum to the carry, as for the gradients of a recurrent cell's
+ * weights and biases, the operands are stacked instead, and one product or sum behind the loop does it all; else that carry would be read
+ * and written in every round.
+ * Invariant: the carry of such a sum is read by the addition alone. What is stacked for it alone stays small, because a loop may add up
+ * precisely in order not to keep its operands; what the loop stacks anyway costs nothing. The order of the sum is the product's. */
 #include "ops/emit.h"
 #include "passes/rewrite.h"
 

@@ -9,7 +9,7 @@ typedef mf_program *(*mf_pass_fn)(const mf_program *p, const mf_axis_env *env, m
 
 mf_program *mf_pass_inline_calls(const mf_program *p, const mf_axis_env *env,
                                  mf_error_object **error);                                     /* jit, remat, custom_* bodies; recursive */
-mf_program *mf_pass_dce(const mf_program *p, const mf_axis_env *env, mf_error_object **error); /* recursive, through the rows' dce */
+mf_program *mf_pass_dce(const mf_program *p, const mf_axis_env *env, mf_error_object **error); /* recursive, through the ops' dce */
 mf_program *mf_pass_check(const mf_program *p, const mf_axis_env *env, mf_error_object **error); /* MF_CHECK */
 mf_program *mf_pass_fold(const mf_program *p, const mf_axis_env *env,
                          mf_error_object **error); /* constants, by evaluate; small results only */

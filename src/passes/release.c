@@ -1,7 +1,8 @@
-/* Results of the program are never those of a barrier: nothing inside reads them, so they are the operands again. A barrier itself stays:
- * scheduling and fusion keep its order, and it is gone when there are steps to run.
+/* Frees the program's results from barriers. No equation of the program reads a result, so a barrier in front of it orders nothing, and
+ * the barrier's operand becomes the result. A barrier itself stays: scheduling and fusion keep its order, and it disappears when steps are
+ * made.
  * Invariant: the order of the equations is kept. */
-#include "ops/rows.h"
+#include "ops/ops.h"
 #include "passes/rewrite.h"
 
 static bool is_result(const mf_program *p, const mf_variable *v)

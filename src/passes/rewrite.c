@@ -1,7 +1,7 @@
 /* The walk that most passes share; see rewrite.h. Invariant: errors live in the builder, so the walk just stops. */
 #include "passes/rewrite.h"
 #include "ops/params.h"
-#include "ops/rows.h"
+#include "ops/ops.h"
 
 void *mf_rewrite_room(mf_rewrite *r, int count, size_t size)
 {

@@ -1,6 +1,6 @@
 /* Splats; see splat.h. Invariant: looks only, emits nothing. */
 #include "passes/splat.h"
-#include "ops/rows.h"
+#include "ops/ops.h"
 #include <math.h>
 
 mf_variable *mf_splat_of(mf_variable *v)

@@ -1,9 +1,9 @@
-/* Declared variance: over which binders of the environment each variable may differ. Follows from the rows' rules alone, which recurse
+/* Declared variance: over which binders of the environment each variable may differ. Follows from the ops' rules alone, which recurse
  * into nested programs through this function. Invariant: a mask never claims less than the operands and the op imply. */
-#include "base/vector.h"
+#include "base/memory/vector.h"
 #include "passes/passes.h"
 
-static void spread(const mf_eqn *e, const mf_axis_env *env, uint64_t *mask, uint64_t *in, uint64_t *out)
+static void propagate(const mf_eqn *e, const mf_axis_env *env, uint64_t *mask, uint64_t *in, uint64_t *out)
 {
     for (int i = 0; i < e->in_count; i++)
         in[i] = mask[e->in[i]->id];
@@ -14,14 +14,14 @@ static void spread(const mf_eqn *e, const mf_axis_env *env, uint64_t *mask, uint
         mask[e->out[i]->id] = out[i];
 }
 
-static bool spread_all(const mf_program *p, const mf_axis_env *env, uint64_t *mask)
+static bool propagate_all(const mf_program *p, const mf_axis_env *env, uint64_t *mask)
 {
     for (int k = 0; k < p->eqn_count; k++) {
         const mf_eqn *e = p->eqns[k];
         MF_SMALL_ARRAY(uint64_t, in, 32, e->in_count + e->out_count);
         if (!in)
             return false;
-        spread(e, env, mask, in, in + e->in_count);
+        propagate(e, env, mask, in, in + e->in_count);
     }
     return true;
 }
@@ -33,7 +33,7 @@ uint64_t *mf_variance_of(const mf_program *p, const mf_axis_env *env, const uint
         return NULL;
     for (int i = 0; i < p->in_count; i++)
         mask[p->in[i]->id] = in[i];
-    if (spread_all(p, env, mask))
+    if (propagate_all(p, env, mask))
         return mask;
     mf_free(mask);
     return NULL;

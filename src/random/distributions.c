@@ -71,7 +71,7 @@ mf_value(mf_random_maxwell)(mf_value key, mf_shape shape, mf_dtype dtype)
 }
 
 /* ---- with parameters, which broadcast to the shape */
-static mf_value spread(mf_value parameter, mf_shape shape, mf_dtype dtype)
+static mf_value broadcast(mf_value parameter, mf_shape shape, mf_dtype dtype)
 {
     return mf_broadcast_to(mf_astype(parameter, random_float(dtype)), shape);
 }
@@ -79,34 +79,34 @@ static mf_value spread(mf_value parameter, mf_shape shape, mf_dtype dtype)
 mf_value(mf_random_lognormal)(mf_value key, mf_value sigma, mf_shape shape, mf_dtype dtype)
 {
     MF_LAYER;
-    return mf_exp(mf_mul(mf_random_normal(key, shape, dtype), spread(sigma, shape, dtype)));
+    return mf_exp(mf_mul(mf_random_normal(key, shape, dtype), broadcast(sigma, shape, dtype)));
 }
 
 mf_value(mf_random_pareto)(mf_value key, mf_value b, mf_shape shape, mf_dtype dtype)
 {
     MF_LAYER;
-    return mf_exp(mf_div(mf_random_exponential(key, shape, dtype), spread(b, shape, dtype)));
+    return mf_exp(mf_div(mf_random_exponential(key, shape, dtype), broadcast(b, shape, dtype)));
 }
 
 mf_value(mf_random_rayleigh)(mf_value key, mf_value scale, mf_shape shape, mf_dtype dtype)
 {
     MF_LAYER;
-    return mf_mul(spread(scale, shape, dtype), mf_sqrt(mf_mul(mf_log(mf_random_uniform(key, shape, dtype)), -2)));
+    return mf_mul(broadcast(scale, shape, dtype), mf_sqrt(mf_mul(mf_log(mf_random_uniform(key, shape, dtype)), -2)));
 }
 
 mf_value(mf_random_weibull_min)(mf_value key, mf_value scale, mf_value concentration, mf_shape shape, mf_dtype dtype)
 {
     MF_LAYER;
     mf_value e = mf_random_exponential(key, shape, dtype);
-    return mf_mul(mf_pow(e, mf_reciprocal(spread(concentration, shape, dtype))), spread(scale, shape, dtype));
+    return mf_mul(mf_pow(e, mf_reciprocal(broadcast(concentration, shape, dtype))), broadcast(scale, shape, dtype));
 }
 
 mf_value(mf_random_triangular)(mf_value key, mf_value left, mf_value mode, mf_value right, mf_shape shape, mf_dtype dtype)
 {
     MF_LAYER;
-    left = spread(left, shape, dtype);
-    mode = spread(mode, shape, dtype);
-    right = spread(right, shape, dtype);
+    left = broadcast(left, shape, dtype);
+    mode = broadcast(mode, shape, dtype);
+    right = broadcast(right, shape, dtype);
     mf_value u = mf_random_uniform(key, shape, dtype), width = mf_sub(right, left), rise = mf_sub(mode, left);
     mf_value low = mf_add(left, mf_sqrt(mf_mul(mf_mul(u, width), rise)));
     mf_value high = mf_sub(right, mf_sqrt(mf_mul(mf_mul(mf_sub(1, u), width), mf_sub(right, mode))));
@@ -117,7 +117,7 @@ mf_value(mf_random_geometric)(mf_value key, mf_value p, mf_shape shape, mf_dtype
 {
     MF_LAYER;
     mf_dtype d = random_is_float(mf_dtype_of(p)) ? mf_dtype_of(p) : MF_F32;
-    mf_value u = mf_random_uniform(key, shape, d), tails = mf_log1p(mf_neg(spread(p, shape, d)));
+    mf_value u = mf_random_uniform(key, shape, d), tails = mf_log1p(mf_neg(broadcast(p, shape, d)));
     mf_value trials = mf_add(mf_floor(mf_div(mf_log(mf_where(mf_equal(u, 0), 1, u)), tails)), 1);
     return mf_astype(trials, dtype == MF_DTYPE_DEFAULT ? MF_I32 : dtype);
 }
@@ -127,7 +127,7 @@ mf_value(mf_random_wald)(mf_value key, mf_value mean, mf_shape shape, mf_dtype d
     MF_LAYER;
     mf_value keys = mf_random_split(key, 2), v = mf_random_normal(mf_get(keys, 0), shape, dtype);
     mf_value z = mf_random_uniform(mf_get(keys, 1), shape, dtype), y = mf_square(v);
-    mean = spread(mean, shape, dtype);
+    mean = broadcast(mean, shape, dtype);
     mf_value square = mf_square(mean), root = mf_sqrt(mf_add(mf_mul(mf_mul(mean, y), 4), mf_mul(square, mf_square(y))));
     mf_value x = mf_sub(mf_add(mean, mf_mul(mf_mul(square, y), 0.5)), mf_mul(mf_mul(mean, 0.5), root));
     return mf_where(mf_less_equal(z, mf_div(mean, mf_add(mean, x))), x, mf_div(square, x));

@@ -31,7 +31,7 @@ struct mf_executable {
     bool *donated;                    /* by input; NULL: none */
     bool may_fail;                    /* for other reasons than memory */
     bool supposes;                    /* it was compiled for arrays that lie in one way: not all fit (mf_backend.fits) */
-    bool shares_places; /* a function of the library, or an op, which many lines run: errors and profiles name the line of each run */
+    bool shares_locations; /* a function of the library, or an op, which many lines run: errors and profiles name the line of each run */
     _Atomic(mf_executable *) next;
     const char *function;     /* interned; NULL: unknown */
     const char **input_words; /* by input, how a message calls the donated ones (mf_executable_name_input); NULL: unknown */

@@ -7,7 +7,7 @@
 #define MF_RUNTIME_COMM_H
 
 #include "base/error.h"
-#include "base/intern.h"
+#include "base/memory/intern.h"
 #include "base/text/string.h"
 
 typedef struct mf_comm mf_comm;
@@ -21,7 +21,7 @@ static inline uint64_t mf_call_number(uint64_t call) { return call % ((uint64_t)
 typedef struct mf_call_record {
     _Atomic uint64_t call;          /* + 1; 0: none */
     _Atomic(const char *) function; /* or NULL */
-    _Atomic(const void *) place;    /* of the call, or NULL */
+    _Atomic(const void *) location; /* of the call, or NULL */
     _Atomic int64_t at;             /* ns */
 } mf_call_record;
 
@@ -104,8 +104,8 @@ void mf_comm_set(mf_comm *c);        /* for the calls of this thread, which may 
 void mf_comm_free_parts(mf_comm *c); /* nobody uses c any more */
 void mf_comm_count_devices(mf_comm *c);                              /* once it knows first_device */
 int mf_comm_owner(const mf_comm *c, int device);                     /* the process that has it; -1: none */
-void mf_comm_abort(mf_comm *c, uint64_t call, mf_error_object *why); /* with its sentence and place, which handles nothing */
-void mf_comm_explain(mf_text *t, mf_error_object *why);              /* those, the place encoded */
+void mf_comm_abort(mf_comm *c, uint64_t call, mf_error_object *why); /* with its sentence and location, which handles nothing */
+void mf_comm_explain(mf_text *t, mf_error_object *why);              /* those, the location encoded */
 
 /* What carries messages between processes (comm/); wire.c says which. */
 typedef struct mf_join_options {
@@ -124,12 +124,12 @@ bool mf_program_processes(const struct mf_program *p, const mf_comm *c, const mf
 bool mf_program_spans(const struct mf_program *p); /* some map in it has not all of its indices here */
 /* NULL, or an error: what its maps that span processes run here is not what this process has. */
 mf_error_object *mf_program_check_owners(const struct mf_program *p, const mf_comm *c);
-/* The number of a call of this function (NULL: not known) at this place. */
-uint64_t mf_comm_begin(mf_comm *c, const mf_intlist *processes, const char *function, const void *place);
+/* The number of a call of this function (NULL: not known) at this location. */
+uint64_t mf_comm_begin(mf_comm *c, const mf_intlist *processes, const char *function, const void *location);
 const mf_call_record *mf_comm_record(const mf_comm *c, uint64_t call); /* NULL: not begun, or long ago */
 /* "call 3", or of a part "call 3 of processes 0 and 2", whose calls have numbers of their own. */
 void mf_comm_name_call(mf_text *t, const mf_comm *c, uint64_t call);
-/* ", pmap(f) (file:line)" as far as it is known; the place encoded (place.h). */
+/* ", pmap(f) (file:line)" as far as it is known; the location encoded (location.h). */
 void mf_comm_describe(mf_text *t, const mf_call_record *r);
 /* A call has failed before it began: it counts, and the others hear why. Nothing where this process takes no part. */
 void mf_comm_miss(const mf_intlist *processes, mf_error_object *why);

@@ -2,7 +2,7 @@
  * Invariant: every value is defined on a line of its own before it is used; what a region computes is indented by two. */
 #include "stablehlo/hlo.h"
 
-#include "base/vector.h"
+#include "base/memory/vector.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -277,7 +277,7 @@ void h_map_program(mf_hlo *h, const mf_program *p, const mf_hlo_value *in, mf_hl
     }
 }
 
-/* ---- rules of many rows */
+/* ---- rules of many ops */
 void mf_hlo_by_name(mf_hlo *h, const mf_eqn *e, const mf_hlo_value *in, mf_hlo_value *out)
 {
     out[0] = h_op(h, e->op->hlo, e->out[0]->type, in, e->in_count, NULL);

@@ -1,6 +1,6 @@
-/* Agreement on predicates. Where a branch or a loop has a collective in it, and its predicate is not known to be the same for all who take
- * part, they compare it before they go in. Invariant: behind the comparison all of them go the same way, so none waits for another in vain;
- * that they would not have is found out, and a loop ends as soon as one of its devices has found out anything. */
+/* Agreement on predicates. Where a branch or a loop contains a collective, and its predicate is not known to be the same for all who take
+ * part, they compare it before they enter. Invariant: after the comparison all of them go the same way, so none waits for another in vain.
+ * That they disagreed is a finding (hlo_findings.c), and a loop ends as soon as one of its devices has any finding. */
 #include "stablehlo/hlo.h"
 
 const mf_hlo_agreement *mf_hlo_agreement_on(const mf_hlo_findings *f, const mf_eqn *e)

@@ -1,7 +1,7 @@
-/* Axes of maps as replicas. Of the replicas that one index of the outer axes has, an axis gets equal runs, one an index; the outermost
- * gets equal runs of all. Where a map needs fewer than there are, what it computes is computed in several places.
- * Invariant: every replica is in one group of a collective, at the place of its index along the axes; a replica's group of members has
- * the same index along all other axes, and the same number within its run of the innermost one. */
+/* Axes of maps as replicas. All replicas are cut into equal runs, one for each index of the outermost axis; each run is cut likewise for
+ * the next axis inside. Where a map needs fewer replicas than there are, several of them compute the same.
+ * Invariant: every replica is in one group of a collective, at the position of its index along the axes; the members of a group have the
+ * same index along all other axes, and the same number within their run of the innermost one. */
 #include "stablehlo/hlo.h"
 
 #include <inttypes.h>

@@ -1,6 +1,6 @@
-/* Findings: what a program finds out that is an error, for the host to look at when it has run. Invariant: main's last result is a ui64 of
- * each replica, 0 or the first finding that it came to: the finding's number, from 1, above MF_HLO_PLACE_BITS bits for a place; it goes
- * through every loop and branch as one more carry. A module without a list of findings has no such result. */
+/* Findings: errors that a program discovers while it runs, for the host to look at afterwards. Invariant: main's last result is a ui64 of
+ * each replica, 0 or its first finding: the finding's number, from 1, above MF_HLO_PLACE_BITS bits that say where. It goes through every
+ * loop and branch as one more carry. A module without a list of findings has no such result. */
 #include "stablehlo/hlo.h"
 
 #include <inttypes.h>

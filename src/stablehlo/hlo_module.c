@@ -3,7 +3,7 @@
  * once; another one is the plugin's to take (jax.buffer_donor). */
 #include "stablehlo/hlo_module.h"
 
-#include "ops/rows.h"
+#include "ops/ops.h"
 #include "stablehlo/hlo.h"
 
 #include <ctype.h>

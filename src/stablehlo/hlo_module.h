@@ -2,7 +2,7 @@
 #ifndef MF_STABLEHLO_HLO_MODULE_H
 #define MF_STABLEHLO_HLO_MODULE_H
 
-#include "base/vector.h"
+#include "base/memory/vector.h"
 #include "ir/program.h"
 #include "ops/params.h"
 

@@ -1,7 +1,7 @@
-/* Parts: which rows of arguments and results a replica has. A map that is the whole program gives each replica its own row; so does a map
- * right inside of it, whose row that is: the result of a nested map is never put together, and an argument of one never whole on a device.
- * Invariant: of a program's inputs and outputs mf_hlo_parts says the type that h_map_program takes and gives. */
-#include "ops/rows.h"
+/* Parts: which rows of arguments and results each replica has. Where the whole program is a map, each replica has its own row. So it is
+ * for a map directly inside of that one: the nested map's result is never put together, and its argument is never whole on one device.
+ * Invariant: mf_hlo_parts gives, for a program's inputs and outputs, the types that h_map_program takes and gives. */
+#include "ops/ops.h"
 #include "stablehlo/hlo.h"
 
 const mf_eqn *mf_hlo_sole_map(const mf_program *p)

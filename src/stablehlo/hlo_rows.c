@@ -1,11 +1,11 @@
-/* Maps that cannot be replicas where they stand: because their size does not divide the number of replicas that are there, or because they
- * name other devices than the program runs on. What such a map computes becomes the program of all of its rows, as vmap makes it, which every
- * replica around it runs.
- * Invariant: the values are the same. A map of whose rows something else would come stays as it is, and no module is made of it
- * (hlo_axes.c): a row that has taken another branch, or has left a loop, is computed all the same, so its checks would fail for nothing; and
- * all replicas would make the same calls of the host. */
+/* Maps that cannot run as replicas where they stand, because their size does not divide the number of replicas, or because they name other
+ * devices than the program runs on. Such a map becomes a program that computes all of its rows, as vmap makes it, and every replica around
+ * it runs that program.
+ * Invariant: the values are the same. A map whose rows would give something else is left as it is, and no module is made of it
+ * (hlo_axes.c): a row that has taken another branch, or has left a loop, is computed all the same, so its checks would fail for nothing;
+ * and all replicas would make the same calls to the host. */
 #include "ops/control/callback.h"
-#include "ops/rows.h"
+#include "ops/ops.h"
 #include "passes/rewrite.h"
 #include "stablehlo/hlo_module.h"
 #include "transform/transform.h"

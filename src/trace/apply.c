@@ -1,5 +1,5 @@
 /* Applying a traced program: inlined into the current trace, or run by dispatch. Cells move on as the program says. */
-#include "base/vector.h"
+#include "base/memory/vector.h"
 #include "trace/dispatch.h"
 #include "trace/function.h"
 
@@ -60,10 +60,10 @@ static mf_error_object *inline_into(mf_tracing *trace, const mf_traced *t, mf_ob
     if (!error) {
         mf_builder *b = mf_trace_builder(trace);
         int from = b->program->eqn_count;
-        const void *place = b->address = mf_entry_place();
+        const void *location = b->address = mf_entry_location();
         mf_inline(b, t->program, in, out);
         for (int i = from; t->own && i < b->program->eqn_count; i++)
-            b->program->eqns[i]->address = place;
+            b->program->eqns[i]->address = location;
         error = b->error;
         b->error = NULL;
     }

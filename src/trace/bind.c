@@ -1,6 +1,6 @@
 /* Binding: an op applied to values. In a trace it becomes an equation, outside it runs at once. Invariant: an operand that is an error is
  * the result. */
-#include "base/vector.h"
+#include "base/memory/vector.h"
 #include "trace/dispatch.h"
 #include "trace/tracing.h"
 
@@ -71,7 +71,7 @@ static mf_error_object *bind_traced(mf_tracing *t, const mf_op *op, const void *
     for (int i = 0; i < in_count && !error; i++)
         operands[i] = mf_trace_lift(t, in[i], &error);
     if (!error) {
-        t->builder.address = mf_entry_place();
+        t->builder.address = mf_entry_location();
         mf_eqn *e = mf_emit_eqn(&t->builder, op, params, operands, in_count);
         if (t->builder.error) {
             error = t->builder.error;
@@ -127,7 +127,7 @@ void mf_bind_n(const mf_op *op, const void *params, const mf_value *in, int in_c
         error = mf_trace_innermost ? bind_traced(mf_trace_innermost, op, params, objects, in_count, out, out_count)
                                    : bind_at_once(op, params, objects, in_count, out, out_count);
     if (error) {
-        mf_error_set_address(error, mf_entry_place());
+        mf_error_set_address(error, mf_entry_location());
         give_error(error, out, out_count);
     }
 }

@@ -7,7 +7,7 @@
 #include "trace/cache.h"
 
 #include "base/thread/cancel.h"
-#include "base/hash_map.h"
+#include "base/memory/hash_map.h"
 #include "runtime/comm.h"
 #include "runtime/profile/profiler.h"
 #include "trace/function.h"
@@ -225,7 +225,7 @@ void mf_cache_end(mf_cache_ticket *ticket, mf_traced *t)
     bool keep = t && t->capture_count == 0 && !t->impure;
     int64_t weight = keep ? mf_cache_weight(t->program) : 0;
     if (ticket->start)
-        mf_profile_words(ticket->start, MF_ROW_COMPILER, "trace", ticket->f->name);
+        mf_profile_words(ticket->start, MF_TRACK_COMPILER, "trace", ticket->f->name);
     pthread_mutex_lock(&lock);
     if (keep) {
         ticket->traced = mf_retain(t);

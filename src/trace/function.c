@@ -1,7 +1,8 @@
-/* Function objects: equal ones are one. See function.h. Invariant: what is in the table is alive, or about to take itself out. */
+/* Function objects, interned: equal ones are the same object; see function.h. Invariant: every object in the table is alive, or about to
+ * remove itself. */
 #include "trace/function.h"
 
-#include "base/hash_map.h"
+#include "base/memory/hash_map.h"
 #include "runtime/comm.h"
 
 #include <manyfold/function.h>

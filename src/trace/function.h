@@ -85,7 +85,7 @@ typedef struct mf_traced {
     int cell_count;
     mf_touched_cell *cells;
     bool impure; /* never cached */
-    bool own;    /* one of the library's functions: its equations have the place of each call, not of the one that was traced */
+    bool own;    /* one of the library's functions: its equations have the location of each call, not of the one that was traced */
     mf_arena arena;
     _Atomic(mf_object *) executable; /* made by dispatch at the first run; retained */
     _Atomic(mf_object *)

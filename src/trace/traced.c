@@ -94,7 +94,7 @@ mf_program *mf_program_of_eqn(const mf_axis_env *env, const mf_op *op, const voi
     }
     for (int i = 0; i < in_count; i++)
         operands[i] = mf_builder_input(&b, in[i]);
-    b.address = mf_entry_place();
+    b.address = mf_entry_location();
     mf_eqn *e = mf_emit_eqn(&b, op, params, operands, in_count);
     mf_program *p = mf_builder_finish(&b, e ? e->out : NULL, e ? e->out_count : 0, error);
     mf_free(operands);

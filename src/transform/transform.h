@@ -44,10 +44,10 @@ mf_program *mf_batch_program(const mf_program *p, const mf_axis_env *env, const 
 mf_program *mf_grad_program(const mf_program *p, const mf_axis_env *env, const bool *wrt, mf_error_object **error);
 
 /* vjp in two programs: forward gives p's outputs then residuals; backward takes residuals then a cotangent for each inexact output
- * (in order), gives a cotangent for each inexact input in order (zeros instantiated). Cotangents of outputs with auxiliary[o] (which may
- * be NULL) are not looked at. */
-bool mf_vjp_program(const mf_program *p, const mf_axis_env *env, const bool *auxiliary, mf_program **forward, mf_program **backward,
-                    int *residuals, mf_error_object **error);
+ * (in order), gives a cotangent for each inexact one of the first `arguments` inputs in order (zeros instantiated): by the others, which
+ * are captured, nothing is differentiated. Cotangents of outputs with auxiliary[o] (which may be NULL) are not looked at. */
+bool mf_vjp_program(const mf_program *p, const mf_axis_env *env, int arguments, const bool *auxiliary, mf_program **forward,
+                    mf_program **backward, int *residuals, mf_error_object **error);
 
 /* The same without transposing: linear takes residuals then a tangent for each input with wrt[i], and gives a tangent for each output with
  * gives[o], which is read and written like out_tangent, save that zeros are not instantiated. */

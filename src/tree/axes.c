@@ -2,7 +2,7 @@
  * axis number, MF_NONE or MF_ALL can be. */
 #include "tree/tree.h"
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 
 #include <manyfold/tree.h>
 
@@ -126,16 +126,6 @@ typedef struct expansion {
     int count;
 } expansion;
 
-static void describe(mf_text *t, const mf_structure *s)
-{
-    static const char *const names[] = { "a leaf", "None", "a tuple", "a list", "a dict" };
-    mf_text_put(t, names[s->kind]);
-    if (s->kind == MF_NODE_TUPLE || s->kind == MF_NODE_LIST)
-        mf_text_add(t, " of %d", s->child_count);
-    for (int i = 0; s->kind == MF_NODE_DICT && i < s->child_count; i++)
-        mf_text_add(t, "%s'%s'", i ? ", " : " with keys ", s->keys->at[i]);
-}
-
 /* The axes end where the tree goes on differently; says so in t. */
 static bool expand(expansion *x, mf_axis axis, const mf_structure *s, mf_text *t)
 {
@@ -151,7 +141,7 @@ static bool expand(expansion *x, mf_axis axis, const mf_structure *s, mf_text *t
         mf_text_add(t, "at %s the axes are ", x->path.count ? x->path.at : "the top");
         mf_axis_print(t, axis);
         mf_text_put(t, ", but the value is ");
-        describe(t, s);
+        mf_structure_describe(t, s);
         return false;
     }
     size_t length = x->path.count;

@@ -1,4 +1,4 @@
-/* What indexing a tree hands on to when its path reaches an array or a tracer; ops/index/index.c implements it. */
+/* What indexing a tree hands on to when its path reaches an array or a tracer; lax/array/subscript.c implements it. */
 #ifndef MF_TREE_INDEX_H
 #define MF_TREE_INDEX_H
 

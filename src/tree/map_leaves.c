@@ -1,7 +1,7 @@
 /* Mapping and reducing over trees with the user's functions. Invariant: each call runs in a scope of its own, so only its result stays. */
 #include "tree/tree.h"
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 
 #include <manyfold/function.h>
 

@@ -2,8 +2,8 @@
  * and slices live as long as the process; a module's static as long as somebody holds it. */
 #include "tree/tree.h"
 
-#include "base/alloc.h"
-#include "base/hash_map.h"
+#include "base/memory/alloc.h"
+#include "base/memory/hash_map.h"
 
 #include <pthread.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Tree structures. Invariant: equal structures have one address; leaf_count is the sum over the children; dict keys are sorted. */
 #include "tree/tree.h"
 
-#include "base/vector.h"
+#include "base/memory/vector.h"
 
 #include <string.h>
 
@@ -37,9 +37,13 @@ const mf_structure *mf_structure_none(void) { return &none; }
 
 /* ---- text */
 
-void mf_structure_print(mf_text *t, const mf_structure *s)
+void mf_structure_print_leaves(mf_text *t, const mf_structure *s, mf_object *const *leaves, mf_leaf_printer print_leaf)
 {
     static const char *const brackets[] = { [MF_NODE_TUPLE] = "()", [MF_NODE_LIST] = "[]", [MF_NODE_DICT] = "{}" };
+    if (s->kind == MF_NODE_LEAF && leaves) {
+        print_leaf(t, *leaves);
+        return;
+    }
     if (s->kind == MF_NODE_LEAF || s->kind == MF_NODE_NONE) {
         mf_text_put(t, s->kind == MF_NODE_LEAF ? "*" : "None");
         return;
@@ -49,11 +53,14 @@ void mf_structure_print(mf_text *t, const mf_structure *s)
         mf_text_put(t, i ? ", " : "");
         if (s->kind == MF_NODE_DICT)
             mf_text_add(t, "'%s': ", s->keys->at[i]);
-        mf_structure_print(t, s->children[i]);
+        mf_structure_print_leaves(t, s->children[i], leaves, print_leaf);
+        leaves += leaves ? s->children[i]->leaf_count : 0;
     }
     mf_text_put(t, s->kind == MF_NODE_TUPLE && s->child_count == 1 ? "," : "");
     mf_text_putn(t, brackets[s->kind] + 1, 1);
 }
+
+void mf_structure_print(mf_text *t, const mf_structure *s) { mf_structure_print_leaves(t, s, NULL, NULL); }
 
 static void print_step(mf_text *t, const mf_structure *s, int child)
 {
@@ -84,19 +91,25 @@ static void print_keys(mf_text *t, const mf_namelist *keys)
     mf_text_put(t, "}");
 }
 
-/* A node in words: "a tuple of 2". */
+void mf_structure_describe(mf_text *t, const mf_structure *s)
+{
+    static const char *const names[] = { "a leaf", "None", "a tuple", "a list", "a dict" };
+    mf_text_put(t, names[s->kind]);
+    if (s->kind == MF_NODE_TUPLE || s->kind == MF_NODE_LIST)
+        mf_text_add(t, " of %d", s->child_count);
+    for (int i = 0; s->kind == MF_NODE_DICT && i < s->child_count; i++)
+        mf_text_add(t, "%s'%s'", i ? ", " : " with keys ", s->keys->at[i]);
+}
+
+/* The same, with a dict's keys in braces. */
 static void describe(mf_text *t, const mf_structure *s)
 {
-    switch (s->kind) {
-    case MF_NODE_LEAF: mf_text_put(t, "a leaf"); break;
-    case MF_NODE_NONE: mf_text_put(t, "None"); break;
-    case MF_NODE_TUPLE: mf_text_add(t, "a tuple of %d", s->child_count); break;
-    case MF_NODE_LIST: mf_text_add(t, "a list of %d", s->child_count); break;
-    case MF_NODE_DICT:
-        mf_text_put(t, "a dict with keys ");
-        print_keys(t, s->keys);
-        break;
+    if (s->kind != MF_NODE_DICT) {
+        mf_structure_describe(t, s);
+        return;
     }
+    mf_text_put(t, "a dict with keys ");
+    print_keys(t, s->keys);
 }
 
 const char *mf_object_words(const mf_object *o)

@@ -3,7 +3,7 @@
 #include "tree/tree.h"
 
 #include "array/array.h"
-#include "base/vector.h"
+#include "base/memory/vector.h"
 #include "tree/index.h"
 
 #include <manyfold/tree.h>
@@ -231,16 +231,6 @@ mf_value mf_kwargs_n(const mf_value *keys_and_values, int count)
 
 /* ---- indexing */
 
-static void describe(mf_text *t, const mf_structure *s)
-{
-    static const char *const names[] = { "a leaf", "None", "a tuple", "a list", "a dict" };
-    mf_text_put(t, names[s->kind]);
-    if (s->kind == MF_NODE_TUPLE || s->kind == MF_NODE_LIST)
-        mf_text_add(t, " of %d", s->child_count);
-    for (int i = 0; s->kind == MF_NODE_DICT && i < s->child_count; i++)
-        mf_text_add(t, "%s'%s'", i ? ", " : " with keys ", s->keys->at[i]);
-}
-
 static mf_error_object *no_such_item(const char *what, const mf_structure *s, const char *key, int64_t index)
 {
     mf_text t = { 0 };
@@ -248,7 +238,7 @@ static mf_error_object *no_such_item(const char *what, const mf_structure *s, co
         mf_text_add(&t, "%s: no key '%s' in ", what, key);
     else
         mf_text_add(&t, "%s: no item %lld in ", what, (long long)index);
-    describe(&t, s);
+    mf_structure_describe(&t, s);
     mf_error_object *e = t.at ? mf_error_new(MF_ERROR_TREE, "%s", t.at) : mf_error_out_of_memory();
     mf_text_free(&t);
     return e;

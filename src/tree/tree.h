@@ -4,8 +4,8 @@
 #ifndef MF_TREE_TREE_H
 #define MF_TREE_TREE_H
 
-#include "base/handle.h"
-#include "base/intern.h"
+#include "base/handles/handle.h"
+#include "base/memory/intern.h"
 #include "base/text/string.h"
 
 typedef enum mf_node_kind { MF_NODE_LEAF, MF_NODE_NONE, MF_NODE_TUPLE, MF_NODE_LIST, MF_NODE_DICT } mf_node_kind;
@@ -26,6 +26,11 @@ const mf_structure *mf_structure_leaf(void);
 const mf_structure *mf_structure_none(void);
 const mf_structure *mf_structure_node(mf_node_kind kind, const mf_namelist *keys, const mf_structure *const *children, int count);
 void mf_structure_print(mf_text *t, const mf_structure *s); /* PyTreeDef-like: ({'b': *, 'w': *}, *) */
+/* The same with its leaves in the places of the asterisks. */
+typedef void (*mf_leaf_printer)(mf_text *t, mf_object *leaf);
+void mf_structure_print_leaves(mf_text *t, const mf_structure *s, mf_object *const *leaves, mf_leaf_printer print_leaf);
+/* A node in words: "a tuple of 2", "a dict with keys 'b', 'w'"; appended to t. */
+void mf_structure_describe(mf_text *t, const mf_structure *s);
 /* The path of leaf i, as JAX writes it: "[0]['w']"; appended to t. */
 void mf_structure_leaf_path(mf_text *t, const mf_structure *s, int leaf);
 /* Where two structures part, in words ("at [1]: a dict with keys {b, w} against a tuple of 2"); appended to t. */

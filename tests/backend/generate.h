@@ -1,5 +1,5 @@
-/* Random programs made from the op rows: their samples say which operands and parameters are valid, so a new row takes part by itself.
- * Maps, loops, branches, calls, collectives, batching and both derivatives are put around and among the rows' equations.
+/* Random programs made from the ops: their samples say which operands and parameters are valid, so a new op takes part by itself.
+ * Maps, loops, branches, calls, collectives, batching and both derivatives are put around and among the ops' equations.
  *
  * What makes results comparable between engines, and between single and double precision:
  *   every float operand lies in the range that its sample names (it is clamped or squashed into it where that is not known), and

@@ -246,7 +246,7 @@ static bool add_vjp(scope *s, const mf_program *p, const body *b)
     mf_error_object *error = NULL;
     mf_variable *out[512], *in[512];
     int residuals = 0;
-    if (!mf_vjp_program(p, env_of(s), NULL, &forward, &backward, &residuals, &error)) {
+    if (!mf_vjp_program(p, env_of(s), p->in_count, NULL, &forward, &backward, &residuals, &error)) {
         mf_error_ignore(error);
         return false;
     }

@@ -1,4 +1,4 @@
-/* One equation of a random row, over operands of the kind that one of its samples has; and what is known of its results. */
+/* One equation of a random op, over operands of the kind that one of its samples has; and what is known of its results. */
 #include "generate_scope.h"
 #include "ops/sample.h"
 
@@ -16,7 +16,7 @@ bool in_list(const char *name, const char *const *list)
 }
 
 /* ------------------------------------------------------------------ facts
- * Rows that are not listed say nothing of their results, which are then clamped where a range is asked for. */
+ * Ops that are not listed say nothing of their results, which are then clamped where a range is asked for. */
 
 static const char *const moves[] = { "broadcast_in_dim",
                                      "reshape",
@@ -111,7 +111,7 @@ fact fact_of_result(const mf_eqn *e, const fact *in, int output)
 typedef struct candidate {
     sample s;
     bool whole;     /* not continuous */
-    bool any_float; /* the row takes floats of every width, and all operands of this sample are random ones of one width */
+    bool any_float; /* the op takes floats of every width, and all operands of this sample are random ones of one width */
 } candidate;
 
 static candidate *candidates;
@@ -197,7 +197,7 @@ static bool takes_any_float(const sample *s)
     return p;
 }
 
-/* Exact floats are corners, which have tests of their own: where a row has a sample of random ones, that one alone is taken. */
+/* Exact floats are corners, which have tests of their own: where an op has a sample of random ones, that one alone is taken. */
 static void drop_corners(int first)
 {
     bool random = false;
@@ -244,7 +244,7 @@ __attribute__((destructor)) static void forget_samples(void)
 
 /* ------------------------------------------------------------------ equations */
 
-/* A random row; of its samples rather one whose operands are there. */
+/* A random op; of its samples rather one whose operands are there. */
 static const candidate *pick_candidate(scope *s)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -265,7 +265,7 @@ static const candidate *pick_candidate(scope *s)
     return c;
 }
 
-/* The width of a float that is there, for rows that take any. */
+/* The width of a float that is there, for ops that take any. */
 static mf_dtype width_for(scope *s, const candidate *c)
 {
     mf_dtype d = MF_DTYPE_DEFAULT;
@@ -274,7 +274,7 @@ static mf_dtype width_for(scope *s, const candidate *c)
     return c->any_float && mf_dtype_is_float(d) ? d : MF_DTYPE_DEFAULT;
 }
 
-/* Rows whose operands all have one shape work in any: rather one that is there than the sample's. */
+/* Ops whose operands all have one shape work in any: rather one that is there than the sample's. */
 static const mf_type *shape_for(scope *s, const sample *x)
 {
     if (!(x->op->flags & MF_OP_ELEMENTWISE) || !s->count || chance(s->g, 20))

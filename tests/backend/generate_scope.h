@@ -4,7 +4,7 @@
 
 #include "constant.h"
 #include "generate.h"
-#include "ops/rows.h"
+#include "ops/ops.h"
 
 typedef struct fact {
     double low, high; /* infinite: nothing is known */
@@ -50,7 +50,7 @@ slot scope_ranged(scope *s, slot x, double low, double high);
 
 /* Equations until `count` were made or the program is full. */
 void scope_fill(scope *s, int count);
-/* generate_ops.c: one equation of a row; generate_nested.c: everything else. */
+/* generate_ops.c: one equation of an op; generate_nested.c: everything else. */
 void add_row(scope *s);
 void add_nested(scope *s);
 fact fact_of_result(const mf_eqn *e, const fact *in, int output);

@@ -1,9 +1,9 @@
-/* One walk that rebuilds a program through the builder, so that every copy has been typed by the rows' own rules. Invariant: inputs and
+/* One walk that rebuilds a program through the builder, so that every copy has been typed by the ops' own rules. Invariant: inputs and
  * outputs keep their order, and the walk visits equations in the order of the text, those of a nested program before its owner. */
 #include "rewrite.h"
 #include "constant.h"
 
-#include "ops/rows.h"
+#include "ops/ops.h"
 #include "passes/passes.h"
 
 #include <stdlib.h>

@@ -295,7 +295,7 @@ static void note_ops(const mf_program *p)
     }
 }
 
-/* Rows that no program can have, and why; every other one must have been in one. */
+/* Ops that no program can have, and why; every other one must have been in one. */
 static bool is_left_out(const mf_op *op)
 {
     static const char *const names[] = {

@@ -461,7 +461,7 @@ TEST(pooling_equals_plain_loops)
             CHECK_BYTES(got, y, outputs * 4);
             CHECK(tier->dense->pool_max_grad(MF_F32, &plan, NULL, places, dy, got));
             CHECK_BYTES(got, dmax, inputs * 4);
-            mf_pool_plan back = plan; /* windows of what came, spread by the strides */
+            mf_pool_plan back = plan; /* windows of what came, dilated by the strides */
             for (int i = 0; i < 3; i++) {
                 back.in[i] = plan.out[i];
                 back.out[i] = plan.in[i];

@@ -4,7 +4,7 @@
 #include "backend/native/llvm/tier_up.h"
 #include "backend/native/steps/copy_step.h"
 #include "check.h"
-#include "ops/rows.h"
+#include "ops/ops.h"
 #include "runtime/compile/segment_compiler.h"
 
 #include <link.h>

@@ -1,7 +1,7 @@
 /* Division by what stays the same in a compiled loop, bit by bit against the division, over the exponents of both and with what is special. */
 #include "backend/native/llvm/tier_up.h"
 #include "check.h"
-#include "ops/rows.h"
+#include "ops/ops.h"
 #include "runtime/compile/segment_compiler.h"
 
 #include <math.h>
@@ -74,7 +74,7 @@ static uint32_t bits_of(float x)
 
 static bool same(float z, float x, float y) { return isnan(x / y) ? isnan(z) : bits_of(z) == bits_of(x / y); }
 
-static void check_rows(float x[ROWS][COLUMNS], float z[ROWS][COLUMNS], const float *y, int step)
+static void check_ops(float x[ROWS][COLUMNS], float z[ROWS][COLUMNS], const float *y, int step)
 {
     for (int r = 0; r < ROWS; r++)
         for (int c = 0; c < COLUMNS; c++)
@@ -132,7 +132,7 @@ static void check_divided(const char *text, int divisors, int rounds)
         for (int r = 0; r < divisors; r++)
             y[r] = divisor(divisors == 1 ? i : (r + i) % 50, &seed);
         run(kernel, &x[0][0], y, &z[0][0]);
-        check_rows(x, z, y, divisors > 1);
+        check_ops(x, z, y, divisors > 1);
     }
     mf_segment_compiler_native.destroy(kernel);
 }
@@ -173,7 +173,7 @@ TEST(by_the_greatest_of_the_row)
                 y[r][c] = most[r];
         }
         run(kernel, &x[0][0], &y[0][0], &z[0][0]);
-        check_rows(x, z, most, 1);
+        check_ops(x, z, most, 1);
     }
     mf_segment_compiler_native.destroy(kernel);
 }

@@ -1,7 +1,7 @@
-/* Rows with a kernel of their own in the engine, at sizes that are cut into tasks and blocks, and at odd ones: the same bits as the
+/* Ops with a kernel of their own in the engine, at sizes that are cut into tasks and blocks, and at odd ones: the same bits as the
  * reference, for every dtype, also of operands that are views or held once. NaN's payloads are exempt. */
 #include "check.h"
-#include "ops/rows.h"
+#include "ops/ops.h"
 #include "runtime/compile/segment_compiler.h"
 
 #include <math.h>
@@ -463,7 +463,7 @@ TEST(complex_numbers)
     compare("program (x: f64[7], y: f64[7]) {\n a: c128[7] = complex x y\n b: f64[7] = real a\n c: f64[7] = imag a\n return a, b, c\n}", 0);
 }
 
-/* ------------------------------------------------------------------ rows without a kernel */
+/* ------------------------------------------------------------------ ops without a kernel */
 
 TEST(evaluation_in_pieces)
 {

@@ -2,7 +2,7 @@
 #include "backend/native/fusion/loop_step.h"
 #include "backend/native/llvm/tier_up.h"
 #include "check.h"
-#include "ops/rows.h"
+#include "ops/ops.h"
 #include "runtime/compile/segment_compiler.h"
 
 #include <math.h>
@@ -216,7 +216,7 @@ TEST(rows_that_have_nothing_to_do_with_each_other_are_cut)
 
 /* h' = x + h W for 16 sequences, in f64 so that the order of the sums does not matter; what comes out is h', and h before.
  * turned: of each sequence all that it was. */
-static void check_rows(bool reverse, bool turned)
+static void check_ops(bool reverse, bool turned)
 {
     enum { STEPS = 40, ROWS = 16, UNITS = 80 };
     char text[1024];
@@ -261,7 +261,7 @@ static void check_rows(bool reverse, bool turned)
 TEST(parts_of_the_rows_run_apart)
 {
     for (int i = 0; i < 4; i++)
-        check_rows(i & 1, i & 2);
+        check_ops(i & 1, i & 2);
 }
 
 /* An inner loop that is cut into parts for its rows: an outer loop's machine code would know one part alone. */

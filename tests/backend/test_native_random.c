@@ -3,7 +3,7 @@
  * both live, donated operands overwritten too early. All numbers are small integers, so every order of summation is exact. */
 #include "backend/native/llvm/tier_up.h"
 #include "check.h"
-#include "ops/rows.h"
+#include "ops/ops.h"
 #include "runtime/compile/segment_compiler.h"
 
 enum { MOST_VARS = 80, MOST_IO = 8 };

@@ -2,7 +2,7 @@
  * norm and their gradients, and for what looks like rows and is not. */
 #include "backend/native/llvm/tier_up.h"
 #include "check.h"
-#include "ops/rows.h"
+#include "ops/ops.h"
 #include "runtime/compile/segment_compiler.h"
 
 #include <unistd.h>

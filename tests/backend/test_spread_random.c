@@ -3,13 +3,13 @@
 #include "check.h"
 #include "generate.h"
 #include "ops/params.h"
-#include "ops/rows.h"
+#include "ops/ops.h"
 #include "runtime/compile/compile.h"
 #include "runtime/compile/schedule/schedule.h"
 #include "runtime/device.h"
 #include "threads_comm.h"
 #include "trace/function.h"
-#include "transform/functions/pmap.h"
+#include "transform/functions/mapped/pmap.h"
 #include "transform/transform.h"
 
 enum { MOST = 64, DEVICES = GENERATED_DEVICES };
@@ -106,7 +106,7 @@ static mf_program *reverse_of(const mf_program *p, mf_error_object **error)
 {
     mf_program *forward = NULL, *backward = NULL;
     int residuals;
-    if (!mf_vjp_program(p, NULL, NULL, &forward, &backward, &residuals, error))
+    if (!mf_vjp_program(p, NULL, p->in_count, NULL, &forward, &backward, &residuals, error))
         return NULL;
     mf_builder b;
     mf_builder_init(&b, NULL);

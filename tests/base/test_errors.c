@@ -1,6 +1,6 @@
 /* Errors: first, observed, reported, remembered, and where. */
-#include "base/alloc.h"
-#include "base/handle.h"
+#include "base/memory/alloc.h"
+#include "base/handles/handle.h"
 #include "base/text/string.h"
 #include "check.h"
 

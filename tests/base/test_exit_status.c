@@ -1,5 +1,5 @@
 /* What a program's end says: the first error that nobody handled, or nothing; and the warning about values that pile up. */
-#include "base/handle.h"
+#include "base/handles/handle.h"
 #include "check.h"
 
 #include <unistd.h>

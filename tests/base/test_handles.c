@@ -1,5 +1,5 @@
 /* Handles and scopes: who owns what, and that a stale handle is always noticed. */
-#include "base/handle.h"
+#include "base/handles/handle.h"
 #include "base/text/string.h"
 #include "check.h"
 
@@ -219,6 +219,9 @@ TEST(a_number_is_no_handle)
     mf_error_object *e = (mf_error_object *)mf_handle_get(7);
     REQUIRE(mf_object_is(&e->object, &mf_error_class));
     CHECK_CONTAINS(e->message, "the number 7 stands where a value is due");
+    e = (mf_error_object *)mf_handle_get((uint64_t)-3);
+    REQUIRE(mf_object_is(&e->object, &mf_error_class));
+    CHECK_CONTAINS(e->message, "the number -3 stands where a value is due");
 }
 
 TEST(an_error_escapes_in_place_of_a_stale_value)

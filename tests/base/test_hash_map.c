@@ -1,7 +1,7 @@
 /* The hash map against a plain list: what is found, in which order, and what is left after removals, with hashes that meet as often as can be. */
 #include "check.h"
 
-#include "base/hash_map.h"
+#include "base/memory/hash_map.h"
 
 #include <stdlib.h>
 

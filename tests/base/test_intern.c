@@ -1,6 +1,6 @@
 /* Interning: one address for equal things, from every thread. */
-#include "base/alloc.h"
-#include "base/intern.h"
+#include "base/memory/alloc.h"
+#include "base/memory/intern.h"
 #include "check.h"
 
 #include <pthread.h>

@@ -5,7 +5,7 @@
 
 #include "fake_link.h"
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 
 #include <time.h>
 

@@ -4,7 +4,7 @@
 
 #include "fake_link.h"
 
-#include "base/text/place.h"
+#include "base/text/location.h"
 
 enum { BUFFER = 90000 };
 
@@ -177,7 +177,7 @@ TEST(each_answer_ends_the_receipt)
 static void check_decoded(const char *text, const char *words)
 {
     mf_text t = { 0 };
-    mf_place_decode(&t, text, strlen(text));
+    mf_location_decode(&t, text, strlen(text));
     CHECK_STR(t.at ? t.at : "", words);
     mf_text_free(&t);
 }
@@ -187,14 +187,14 @@ TEST(places_of_other_processes)
     mf_text t = { 0 };
     char words[512];
     mf_text_put(&t, "at ");
-    mf_place_encode(&t, "", __builtin_return_address(0), "");
+    mf_location_encode(&t, "", __builtin_return_address(0), "");
     mf_text_put(&t, ", it says");
     REQUIRE(!t.failed);
-    snprintf(words, sizeof words, "at %s, it says", mf_place_of(__builtin_return_address(0)));
+    snprintf(words, sizeof words, "at %s, it says", mf_location_of(__builtin_return_address(0)));
     check_decoded(t.at, words);
     mf_text_free(&t);
-    mf_place_encode(&t, " (", words, ")"); /* no code of any file */
-    mf_place_encode(&t, " (", NULL, ")");
+    mf_location_encode(&t, " (", words, ")"); /* no code of any file */
+    mf_location_encode(&t, " (", NULL, ")");
     CHECK_EQ_UINT(t.count, 0);
 
     check_decoded("at \1abc 12 program\1, it says", "at program+0x12, it says"); /* another build */

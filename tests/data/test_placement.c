@@ -77,7 +77,7 @@ TEST(says_which_batches_divide)
     mf_value half_right = mf_dict("image", mf_zeros(MF_SHAPE(8), MF_F32), "label", mf_zeros(MF_SHAPE(12), MF_F32));
     CHECK_EQ_INT(mf_error_status(mf_shard_batch(half_right, 8)), MF_ERROR_SHAPE);
     CHECK_STR(mf_error(mf_shard_batch(half_right, 8)),
-              "Batch size 12 of leaf ['label'] must be divisible by num_devices 8; the nearest sizes that are: 8 and 16");
+              "Batch size 12 must be divisible by num_devices 8; the nearest sizes that are: 8 and 16; leaf ['label']");
     CHECK_STR(mf_error(mf_shard_batch(half_right, 8, .pad_last = true)),
               "mf_shard_batch: leaf ['label'] has 12 rows, the first leaf has 8");
     CHECK_STR(mf_error(mf_shard_batch(mf_list(mf_zeros(MF_SHAPE(8), MF_F32), 1.0), 8)),

@@ -1,7 +1,7 @@
 #include "fake/fake_client.h"
 
 #include "array/literal.h"
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "runtime/device.h"
 #include "runtime/executable.h"
 

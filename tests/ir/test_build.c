@@ -1,7 +1,7 @@
 /* The builder, comparison and the verifier, from the inside: what texts cannot show. */
 #include "check.h"
 #include "ops/params.h"
-#include "ops/rows.h"
+#include "ops/ops.h"
 
 static const mf_type *f32x4(void) { return mf_type_get(MF_F32, false, 1, (int64_t[]){ 4 }); }
 

@@ -2,7 +2,7 @@
 #include "ops/sample.h"
 
 #include "check.h"
-#include "ops/rows.h"
+#include "ops/ops.h"
 #include "runtime/executable.h"
 #include "trace/function.h"
 

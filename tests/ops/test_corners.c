@@ -27,6 +27,16 @@ TEST(median_and_quantile_of_several_axes)
     check_values(mf_quantile(cube(), 0.3, mf_axes(0, 1, 2)), (double[]){ -2.6865888 }, 1);
 }
 
+/* NumPy's axis=None */
+TEST(none_is_every_axis_of_a_reduction)
+{
+    MF_SCOPE;
+    CHECK_NEAR(mf_item_f64(mf_sum(grid(), MF_NONE)), 15, 0);
+    CHECK_NEAR(mf_item_f64(mf_mean(grid(), MF_NONE)), 2.5, 0);
+    CHECK_NEAR(mf_item_f64(mf_var(mf_astype(grid(), MF_F32), MF_NONE)), 35.0 / 12, 1e-6);
+    CHECK_NEAR(mf_item_f64(mf_sum(mf_softmax(cube(), MF_NONE))), 1, 1e-6);
+}
+
 TEST(roll_along_several_axes)
 {
     MF_SCOPE;
@@ -54,6 +64,12 @@ TEST(a_wrong_axis_is_told_in_the_functions_own_name)
         { mf_repeat(x, 2, 3), "repeat: axis 3 is out of bounds for an array of rank 3" },
         { mf_roll(x, 2, -4), "roll: axis -4 is out of bounds for an array of rank 3" },
         { mf_roll(x, 2, mf_axes(0, 3)), "roll: an axis is out of bounds for an array of rank 3, or named twice, or no number" },
+        { mf_mean(x, 3), "mean: axis 3 is out of bounds for an array of rank 3" },
+        { mf_var(x, -4, .ddof = 1), "var: axis -4 is out of bounds for an array of rank 3" },
+        { mf_std(x, mf_axes(0, 0)), "std: an axis is out of bounds for an array of rank 3, or named twice, or no number" },
+        { mf_softmax(x, 3), "softmax: axis 3 is out of bounds for an array of rank 3" },
+        { mf_log_softmax(x, 3), "log_softmax: axis 3 is out of bounds for an array of rank 3" },
+        { mf_logsumexp(x, mf_axes(1, 4)), "logsumexp: an axis is out of bounds for an array of rank 3, or named twice, or no number" },
         { mf_median(x, 7), "median: axis 7 is out of bounds for an array of rank 3" },
         { mf_median(x, MF_NONE), "median: an axis is out of bounds for an array of rank 3, or named twice, or no number" },
         { mf_quantile(x, 0.5, mf_axes(1, -2)), "quantile: an axis is out of bounds for an array of rank 3, or named twice, or no number" },

@@ -47,6 +47,7 @@ SUM_OF(interp_values_sum, mf_interp(F(0, 1, 1.5, 2, 3, 4, 9), F(1, 2, 4), x))
 SUM_OF(segment_sum_sum, mf_mul(mf_segment_sum(x, I(0, 2, -1, 5), 3), F(1, 2, 3)))
 SUM_OF(segment_max_sum, mf_mul(mf_segment_max(x, I(0, 1, 1, 0), 2), F(1, 2)))
 SUM_OF(trapezoid_sum, mf_trapezoid(F(1, 4, 9), x))
+SUM_OF(complex_convolve_sum, mf_abs(mf_convolve(mf_mul(x, mf_c(0, 1)), mf_add(F(1, 2), mf_c(0, 1)))))
 SUM_OF(convolve_sum, mf_mul(mf_convolve(x, F(1, 2)), F(1, 2, 3, 4)))
 SUM_OF(polyval_sum, mf_polyval(F(1, 2, 3), x))
 SUM_OF(cross_sum, mf_get(mf_cross(x, F(4, 5, 7)), 0))
@@ -61,6 +62,13 @@ SUM_OF(gammainc_sum, mf_gammainc(F(0.5, 2, 30), x))
 SUM_OF(gammainc_a_sum, mf_gammainc(x, F(0.5, 3, 25)))
 SUM_OF(gammaincc_sum, mf_gammaincc(x, F(0.5, 3, 25)))
 SUM_OF(multigammaln_sum, mf_multigammaln(x, 3))
+SUM_OF(i0_sum, mf_i0(x))
+SUM_OF(i0e_sum, mf_i0e(x))
+SUM_OF(i1_sum, mf_i1(x))
+SUM_OF(i1e_sum, mf_i1e(x))
+SUM_OF(betainc_sum, mf_betainc(F(0.5, 2, 30), F(3, 0.7, 40), x))
+static mf_value betainc_of_a(mf_value a) { return mf_betainc(a, D(3, 0.7), D(0.2, 0.6)); }
+SUM_OF(polyfit_sum, mf_mul(mf_polyfit(x, F(1, 0, 2, 3), 1), F(1, 2)))
 SUM_OF(xlogy_sum, mf_xlogy(x, F(2, 3, 1)))
 SUM_OF(xlogy_y_sum, mf_xlogy(F(0, 3, 1), x))
 SUM_OF(xlog1py_sum, mf_xlog1py(x, F(2, 3, 1)))
@@ -83,7 +91,7 @@ typedef struct answered_row {
     mf_value value;
 } answered_row;
 
-static answered_row rows[256];
+static answered_row rows[512];
 static int row_count;
 
 static void add(const char *expression, mf_value value)
@@ -162,6 +170,12 @@ static void signs_and_steps(void)
     ROW(0, "fmod(F(-5, 5, 5.5), F(3, -3, 2))", mf_fmod(F(-5, 5, 5.5), F(3, -3, 2)))
     ROW(0, "fmod(I(5, -5), I(3, 3))", mf_fmod(I(5, -5), I(3, 3)))
     ROW(2e-7, "hypot(F(3, 0, inf, 0), F(4, 0, nan, -2))", mf_hypot(F(3, 0, inf, 0), F(4, 0, nan_, -2)))
+    ROW(1e-3, "(hypot(H(3, 1), I(4, 2)), hypot(I(3, 1), 4), hypot(F(3, 1) > 2, F(3, 1) > 0))",
+        mf_tuple(mf_hypot(H(3, 1), I(4, 2)), mf_hypot(I(3, 1), 4), mf_hypot(mf_greater(F(3, 1), 2), mf_greater(F(3, 1), 0))))
+    ROW(0, "(fmod(I(5, -5, 0), I(0, 0, 0)), fmod(I(5, -5), 0), fmod(F(5, -5), 0))",
+        mf_tuple(mf_fmod(I(5, -5, 0), I(0, 0, 0)), mf_fmod(I(5, -5), 0), mf_fmod(F(5, -5), 0)))
+    ROW(2e-7, "(logaddexp(F(3, 1) > 2, F(3, 1) > 0), copysign(F(3, 1) > 2, F(3, 1) > 0))",
+        mf_tuple(mf_logaddexp(mf_greater(F(3, 1), 2), mf_greater(F(3, 1), 0)), mf_copysign(mf_greater(F(3, 1), 2), mf_greater(F(3, 1), 0))))
     ROW(2e-7, "log2(F(8, 0, -1))", mf_log2(F(8, 0, -1)))
     ROW(0, "isclose(F(1, inf, nan, 1e6), F(1.00001, inf, nan, 1e6 + 11))",
         mf_isclose(F(1, inf, nan_, 1e6), F(1.00001, inf, nan_, 1e6 + 11)))
@@ -266,6 +280,9 @@ static void order_and_samples(void)
     ROW(0, "polyval(I(1, 2, 3), I(4, 5))", mf_polyval(I(1, 2, 3), I(4, 5)))
     ROW(0, "(vander(F(1, 2, 3)), vander(I(2, 3), 4, increasing=True))",
         mf_tuple(mf_vander(F(1, 2, 3)), mf_vander(I(2, 3), .columns = 4, .increasing = true)))
+    ROW(0, "(vander(I(1, 2, -3), 3), vander(I(1, 2, -3).astype('int8'), 4), vander(H(1, 2), increasing=True))",
+        mf_tuple(mf_vander(I(1, 2, -3), .columns = 3), mf_vander(mf_astype(I(1, 2, -3), MF_I8), .columns = 4),
+                 mf_vander(H(1, 2), .increasing = true)))
     ROW(1e-6, "(convolve(F(1, 2, 3), F(0, 1, 0.5)), convolve(F(1, 2, 3, 4), F(1, 2), 'same'), convolve(F(1, 2, 3), F(1, 2), 'valid'))",
         mf_tuple(mf_convolve(F(1, 2, 3), F(0, 1, 0.5)), mf_convolve(F(1, 2, 3, 4), F(1, 2), MF_CONVOLVE_SAME),
                  mf_convolve(F(1, 2, 3), F(1, 2), MF_CONVOLVE_VALID)))
@@ -277,10 +294,19 @@ static void order_and_samples(void)
                  mf_correlate(F(1, 2), F(1, 2, 5), MF_CONVOLVE_FULL)))
     ROW(1e-6, "(correlate(F(1, 2, 3, 4), F(1, 2), 'same'), correlate(F(1, 2), F(1, 2, 5, 3), 'same'))",
         mf_tuple(mf_correlate(F(1, 2, 3, 4), F(1, 2), MF_CONVOLVE_SAME), mf_correlate(F(1, 2), F(1, 2, 5, 3), MF_CONVOLVE_SAME)))
+    ROW(1e-3, "(interp(I(0, 2, 3), I(1, 4), H(10, 20)), interp(H(0, 2, 3), I(1, 4), I(10, 20)), interp(I(0, 2), H(1, 4), H(10, 20)))",
+        mf_tuple(mf_interp(I(0, 2, 3), I(1, 4), H(10, 20)), mf_interp(H(0, 2, 3), I(1, 4), I(10, 20)),
+                 mf_interp(I(0, 2), H(1, 4), H(10, 20))))
     ROW(0, "grad(lambda x: sum(interp(F(0, 1, 1.5, 2, 3, 4, 9), x, F(10, 20, 0))))(F(1, 2, 4))", mf_call(mf_grad(interp_sum), F(1, 2, 4)))
     ROW(0, "grad(lambda x: sum(interp(F(0, 1, 1.5, 2, 3, 4, 9), F(1, 2, 4), x)))(F(10, 20, 0))",
         mf_call(mf_grad(interp_values_sum), F(10, 20, 0)))
     ROW(0, "grad(lambda x: trapezoid(F(1, 4, 9), x))(F(1, 2, 4))", mf_call(mf_grad(trapezoid_sum), F(1, 2, 4)))
+    ROW(1e-6, "(convolve(F(1, 2, 3) * 1j, F(1, 2) + 1j), correlate(F(1, 2, 3) + 2j, F(1, 2) - 1j))",
+        mf_tuple(mf_convolve(mf_mul(F(1, 2, 3), mf_c(0, 1)), mf_add(F(1, 2), mf_c(0, 1))),
+                 mf_correlate(mf_add(F(1, 2, 3), mf_c(0, 2)), mf_sub(F(1, 2), mf_c(0, 1)))))
+    ROW(1e-6, "correlate(F(1, 2) + 2j, F(1, 2, 3) * 1j, 'full')",
+        mf_correlate(mf_add(F(1, 2), mf_c(0, 2)), mf_mul(F(1, 2, 3), mf_c(0, 1)), MF_CONVOLVE_FULL))
+    ROW(1e-6, "grad(lambda x: sum(abs(convolve(x * 1j, F(1, 2) + 1j))))(F(1, 2, 3))", mf_call(mf_grad(complex_convolve_sum), F(1, 2, 3)))
     ROW(1e-6, "grad(lambda x: sum(convolve(x, F(1, 2)) * F(1, 2, 3, 4)))(F(1, 2, 3))", mf_call(mf_grad(convolve_sum), F(1, 2, 3)))
     ROW(0, "grad(lambda x: sum(polyval(F(1, 2, 3), x)))(F(0, 1, -2))", mf_call(mf_grad(polyval_sum), F(0, 1, -2)))
 }
@@ -336,6 +362,34 @@ static void special_gradients(void)
     ROW(1e-4, "grad(lambda x: sum(gammainc(x, F(0.5, 3, 25))))(F(0.5, 2, 30))", mf_call(mf_grad(gammainc_a_sum), F(0.5, 2, 30)))
     ROW(1e-4, "grad(lambda x: sum(gammaincc(x, F(0.5, 3, 25))))(F(0.5, 2, 30))", mf_call(mf_grad(gammaincc_sum), F(0.5, 2, 30)))
     ROW(1e-5, "grad(lambda x: sum(multigammaln(x, 3)))(F(3, 10.5))", mf_call(mf_grad(multigammaln_sum), F(3, 10.5)))
+    ROW(2e-6, "(i0(F(0, -0.5, 3, 8, 8.1, -60, nan)), i0e(F(0, -0.5, 3, 8, 8.1, 1e6, inf)))",
+        mf_tuple(mf_i0(F(0, -0.5, 3, 8, 8.1, -60, nan_)), mf_i0e(F(0, -0.5, 3, 8, 8.1, 1e6, inf))))
+    ROW(2e-6, "(i1(F(0, -0.5, 3, 8, 8.1, -60, nan)), i1e(F(-0.0, -0.5, 3, 8, -8.1, 1e6, inf)))",
+        mf_tuple(mf_i1(F(0, -0.5, 3, 8, 8.1, -60, nan_)), mf_i1e(F(-0.0, -0.5, 3, 8, -8.1, 1e6, inf))))
+    ROW(1e-13, "(i0(D(0.1, 2, 7.9, 30)), i0e(D(0.1, 2, 7.9, 3000)), i1(D(0.1, 2, 7.9, 30)), i1e(D(0.1, 2, 7.9, 3000)))",
+        mf_tuple(mf_i0(D(0.1, 2, 7.9, 30)), mf_i0e(D(0.1, 2, 7.9, 3000)), mf_i1(D(0.1, 2, 7.9, 30)), mf_i1e(D(0.1, 2, 7.9, 3000))))
+    ROW(0.004, "i0(H(1, 3))", mf_i0(H(1, 3)))
+    ROW(5e-6, "grad(lambda x: sum(i0(x)))(F(0.5, -2, 9))", mf_call(mf_grad(i0_sum), F(0.5, -2, 9))) /* at 0 JAX says 1 */
+    ROW(5e-6, "grad(lambda x: sum(i0e(x)))(F(-2, 5, 9))", mf_call(mf_grad(i0e_sum), F(-2, 5, 9)))
+    ROW(5e-6, "grad(lambda x: sum(i1(x)))(F(0, -2, 9))", mf_call(mf_grad(i1_sum), F(0, -2, 9)))
+    ROW(5e-6, "grad(lambda x: sum(i1e(x)))(F(0, -2, 9))", mf_call(mf_grad(i1e_sum), F(0, -2, 9)))
+    ROW(5e-6, "betainc(F(0.5, 2, 30, 1, 200), F(3, 0.7, 40, 1, 0.1), F(0.1, 0.9, 0.45, 0.3, 0.99))",
+        mf_betainc(F(0.5, 2, 30, 1, 200), F(3, 0.7, 40, 1, 0.1), F(0.1, 0.9, 0.45, 0.3, 0.99)))
+    ROW(1e-11, "betainc(D(0.5, 2, 3000, 1e-3), D(3, 0.7, 4000, 2), D(0.1, 0.9, 0.43, 0.5))",
+        mf_betainc(D(0.5, 2, 3000, 1e-3), D(3, 0.7, 4000, 2), D(0.1, 0.9, 0.43, 0.5)))
+    ROW(0, "betainc(F(1, 2, -1, 2, 2, nan), F(1, 3, 1, 0, 2, 1), F(0, 1, 0.5, 0.5, 1.5, 0.5))",
+        mf_betainc(F(1, 2, -1, 2, 2, nan_), F(1, 3, 1, 0, 2, 1), F(0, 1, 0.5, 0.5, 1.5, 0.5)))
+    ROW(0, "betainc(F(2, 2, 0, 0, 0, inf, 2, inf), F(0, 0, 2, 2, 0, 2, inf, inf), F(0.5, 1, 0, 0.5, 0.5, 0.5, 0.5, 0.5))",
+        mf_betainc(F(2, 2, 0, 0, 0, inf, 2, inf), F(0, 0, 2, 2, 0, 2, inf, inf), F(0.5, 1, 0, 0.5, 0.5, 0.5, 0.5, 0.5)))
+    ROW(0.004, "betainc(H(1.5), H(2), H(0.25))", mf_betainc(H(1.5), H(2), H(0.25)))
+    ROW(1e-5, "grad(lambda x: sum(betainc(F(0.5, 2, 30), F(3, 0.7, 40), x)))(F(0.1, 0.9, 0.45))",
+        mf_call(mf_grad(betainc_sum), F(0.1, 0.9, 0.45)))
+    ROW(1e-7, "(betainc(D(0.50001, 2.00001), D(3, 0.7), D(0.2, 0.6)) - betainc(D(0.49999, 1.99999), D(3, 0.7), D(0.2, 0.6))) / 0.00002",
+        mf_get(mf_jvp(betainc_of_a, mf_tuple(D(0.5, 2)), mf_tuple(D(1, 1))), 1))
+    ROW(1e-5, "polyfit(F(0, 1, 2, 3, 4), F(1, 0, 2, 5, 9), 2)", mf_polyfit(F(0, 1, 2, 3, 4), F(1, 0, 2, 5, 9), 2))
+    ROW(1e-10, "polyfit(D(1, 2, 4, 8, 16), D(1, 3, 2, 5, 4), 3)", mf_polyfit(D(1, 2, 4, 8, 16), D(1, 3, 2, 5, 4), 3))
+    ROW(1e-5, "polyfit(F(0, 1), grid[:, :2], 1)", mf_polyfit(F(0, 1), mf_slice_in_dim(grid(), 0, 2, 1, 1), 1))
+    ROW(1e-4, "grad(lambda x: sum(polyfit(x, F(1, 0, 2, 3), 1) * F(1, 2)))(F(0, 1, 2, 4))", mf_call(mf_grad(polyfit_sum), F(0, 1, 2, 4)))
     ROW(2e-6, "grad(lambda x: sum(xlogy(x, F(2, 3, 1))))(F(0, 3, 2))", mf_call(mf_grad(xlogy_sum), F(0, 3, 2)))
     ROW(2e-6, "grad(lambda x: sum(xlogy(F(0, 3, 1), x)))(F(2, 3, 1))", mf_call(mf_grad(xlogy_y_sum), F(2, 3, 1)))
     ROW(2e-6, "grad(lambda x: sum(xlog1py(x, F(2, 3, 1))))(F(0, 3, 2))", mf_call(mf_grad(xlog1py_sum), F(0, 3, 2)))
@@ -356,6 +410,12 @@ static void random_draws(void)
     ROW(4e-6, "random.weibull_min(key, 2., 1.5, (7,), f32)", mf_random_weibull_min(key(), 2., 1.5, MF_SHAPE(7), MF_F32))
     ROW(4e-6, "random.triangular(key, -1., 0.5, 2., (7,), f32)", mf_random_triangular(key(), -1., 0.5, 2., MF_SHAPE(7), MF_F32))
     ROW(0, "random.geometric(key, F(0.2, 0.5, 0.9), (3, 3), i32)", mf_random_geometric(key(), F(0.2, 0.5, 0.9), MF_SHAPE(3, 3), MF_I32))
+    ROW(0, "random.binomial(key, F(0, 5, 20, 100, 1e6, 30), F(0.5, 0.3, 0.9, 0.25, 0.5, 1), (5, 6))",
+        mf_random_binomial(key(), F(0, 5, 20, 100, 1e6, 30), F(0.5, 0.3, 0.9, 0.25, 0.5, 1), MF_SHAPE(5, 6), MF_F32))
+    ROW(0, "random.binomial(key, F(-1, nan, 3, 3, 3, inf), F(0.5, 0.5, nan, -0.5, 1.5, 0.5), (6,))",
+        mf_random_binomial(key(), F(-1, nan_, 3, 3, 3, inf), F(0.5, 0.5, nan_, -0.5, 1.5, 0.5), MF_SHAPE(6), MF_F32))
+    ROW(0, "random.binomial(key, D(40, 7), D(0.4, 0.1), (4, 2), f64)",
+        mf_random_binomial(key(), D(40, 7), D(0.4, 0.1), MF_SHAPE(4, 2), MF_F64))
     ROW(0, "random.poisson(key, F(0, 0.5, 4, 9.5, 10, 50, 1e4), (3, 7), i32)",
         mf_random_poisson(key(), F(0, 0.5, 4, 9.5, 10, 50, 1e4), MF_SHAPE(3, 7), MF_I32))
     ROW(1e-5, "random.loggamma(key, F(1e-3, 0.5, 1, 7), (2, 4), f32)",
@@ -472,6 +532,8 @@ TEST(what_does_not_fit_is_an_error)
         { mf_nonzero(mf_f(1), 1), "nonzero: at least one dimension is needed" },
         { mf_gradient(F(1)), "gradient: at least two elements are needed along axis 0, not 1" },
         { mf_polyval(square, x), "polyval: the coefficients must have one dimension, not 2" },
+        { mf_astype(x, MF_DTYPE_DEFAULT), "astype: 0 is no dtype" },
+        { mf_astype(x, (mf_dtype)99), "astype: 99 is no dtype" },
         { mf_vander(square), "vander: a vector is needed, not 2 dimensions" },
         { mf_convolve(square, x), "convolve: two vectors are needed, not (2, 2) and (2,)" },
         { mf_cov(wide), "cov: at most two dimensions" },
@@ -479,6 +541,8 @@ TEST(what_does_not_fit_is_an_error)
         { mf_hypot(z, z), "hypot: is defined for floats, not for complex64" },
         { mf_floor_divide(mf_c(5, 1), 2), "rem: is defined for floats and integers, not for complex64" },
         { mf_remainder(7, mf_c(5, 1)), "rem: is defined for floats and integers, not for complex64" },
+        { mf_heaviside(z, x), "heaviside: is defined for floats, not for complex64" },
+        { mf_interp(mf_mul(x, z), x, x), "interp: x and xp must be real" },
         { mf_trunc(z), "trunc: is defined for floats, not for complex64" },
         { mf_erfc(z), "erfc: is defined for floats, not for complex64" },
         { mf_gammainc(z, 1), "gammainc: is defined for floats, not for complex64" },
@@ -489,6 +553,11 @@ TEST(what_does_not_fit_is_an_error)
         { mf_polygamma(-1, x), "polygamma: the order must not be negative, not -1" },
         { mf_multigammaln(x, 0), "multigammaln: the dimension must be positive, not 0" },
         { mf_random_poisson(key(), x, MF_SHAPE(2), MF_F32), "poisson needs an integer dtype, not float32" },
+        { mf_random_binomial(key(), x, x, MF_SHAPE(2), MF_I32), "binomial needs float32 or float64, not int32" },
+        { mf_polyfit(square, x, 1), "polyfit: a vector and as many rows are needed, not (2, 2) and (2,)" },
+        { mf_polyfit(x, x, -1), "polyfit: the degree must be at least 0" },
+        { mf_i0(z), "i0: is defined for floats, not for complex64" },
+        { mf_betainc(z, 1, 1), "betainc: is defined for floats, not for complex64" },
         { mf_random_gamma(key(), x, MF_SHAPE(2), MF_I32), "random gamma needs a float dtype, not int32" },
         { mf_random_dirichlet(key(), 1.0, MF_SHAPE(2), MF_F32), "dirichlet: alpha needs a dimension" },
         { mf_random_multivariate_normal(key(), x, F(1, 2), MF_SHAPE(2), MF_F32), "multivariate_normal: a mean of shape (..., n)" },

@@ -1,4 +1,4 @@
-/* Fourier transforms beside what JAX's answers (test_oracle.c) and the rows' samples show: every length to 130 and some large ones
+/* Fourier transforms beside what JAX's answers (test_oracle.c) and the ops' samples show: every length to 130 and some large ones
  * against the sum itself, errors that grow with log n alone, the same bits alone and in a batch, and what is refused. */
 #include "check.h"
 

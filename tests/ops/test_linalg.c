@@ -1,4 +1,4 @@
-/* Linear algebra beside what JAX's answers (test_oracle.c) and the rows' samples show: errors, corners, second derivatives, large batches. */
+/* Linear algebra beside what JAX's answers (test_oracle.c) and the ops' samples show: errors, corners, second derivatives, large batches. */
 #include "check.h"
 
 #include <manyfold.h>

@@ -1,6 +1,6 @@
-/* The public functions, and the rows that have none, against JAX's answers in tests/oracle/ops/, on the default backend. Gradients
+/* The public functions, and the ops that have none, against JAX's answers in tests/oracle/ops/, on the default backend. Gradients
  * (`<op>_vjp`) run the function under mf_vjp. What we do not have is named in `we_have` and nowhere skipped silently. */
-#include "ops/rows.h"
+#include "ops/ops.h"
 #include "trace/trace.h"
 
 #include "check.h"

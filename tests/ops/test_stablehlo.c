@@ -1,11 +1,11 @@
-/* Every row as StableHLO: it has a rule, or says why there is none, and its samples become modules.
+/* Every op as StableHLO: it has a rule, or says why there is none, and its samples become modules.
  * With MF_STABLEHLO_DIR=folder the modules are written there with their arguments and the reference's results, for
  * scripts/check_stablehlo.py, which has MLIR's own parser read them and XLA run them. */
 #include "ops/sample.h"
 
 #include "check.h"
 #include "ir/stablehlo.h"
-#include "ops/rows.h"
+#include "ops/ops.h"
 #include "runtime/compile/planner.h"
 #include "stablehlo/hlo_module.h"
 
@@ -13,7 +13,7 @@
 
 __attribute__((constructor)) static void four_devices(void) { setenv("MF_NUM_CPU_DEVICES", "4", 1); }
 
-/* The rows without StableHLO, in the order of the table. */
+/* The ops without StableHLO, in the order of the table. */
 static const char *const without[] = { "custom_linear" };
 enum { WITHOUT = sizeof without / sizeof *without };
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The rows' samples and some programs as StableHLO, read by MLIR's own parser and run by XLA's CPU client. MF_JAX_PYTHON names a Python that
+# The ops' samples and some programs as StableHLO, read by MLIR's own parser and run by XLA's CPU client. MF_JAX_PYTHON names a Python that
 # has jax (else python3 is tried); without one there is nothing to compare with, and that is said.
 set -euo pipefail
 python=${MF_JAX_PYTHON:-python3}

@@ -1,6 +1,6 @@
 /* A scatter that simplify turns into a comparison gives the same bits: indices out of range and below zero, sums with zeros of both signs. */
 #include "check.h"
-#include "ops/rows.h"
+#include "ops/ops.h"
 #include "passes/passes.h"
 #include "runtime/compile/segment_compiler.h"
 

@@ -1,6 +1,6 @@
 /* Bad calls, a hundred times each, with live arrays around them: every one ends in its error value, nothing is left behind or lost, and the
  * next good call works. Memory that runs out is runtime/test_memory_out.c's. Eight devices. */
-#include "base/handle.h"
+#include "base/handles/handle.h"
 #include "bad_calls.h"
 #include "check.h"
 

@@ -4,7 +4,7 @@
 #include "failing_malloc.h"
 
 #include "array/array.h"
-#include "base/handle.h"
+#include "base/handles/handle.h"
 #include "check.h"
 #include "run_text.h"
 #include "small_programs.h"

@@ -1,4 +1,4 @@
-/* The profiler: what it refuses, and that the trace is JSON with a row for everything that worked, names and lines on the slices. */
+/* The profiler: what it refuses, and that the trace is JSON with a track for everything that worked, names and lines on the slices. */
 #include "check.h"
 
 #include <manyfold.h>
@@ -145,10 +145,10 @@ TEST(has_a_row_for_everything)
     CHECK_EQ_INT(mf_profiler_stop_trace(), MF_OK);
     const char *text = read_trace();
     CHECK(is_json(text));
-    static const char *const rows[] = { "\"host\"",     "\"compiler\"", "\"collectives\"", "\"device 0\"",
-                                        "\"device 1\"", "\"device 2\"", "\"device 3\"" };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        CHECK_CONTAINS(text, rows[i]);
+    static const char *const tracks[] = { "\"host\"",     "\"compiler\"", "\"collectives\"", "\"device 0\"",
+                                          "\"device 1\"", "\"device 2\"", "\"device 3\"" };
+    for (size_t i = 0; i < sizeof tracks / sizeof *tracks; i++)
+        CHECK_CONTAINS(text, tracks[i]);
     CHECK(has_slice(text, "host", "call pmap(share)"));
     CHECK(has_slice(text, "host", "\"add\""));
     CHECK(has_slice(text, "compiler", "trace pmap(share)"));

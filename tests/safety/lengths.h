@@ -167,6 +167,7 @@ static mf_module attention(void) { return mf_nn_multi_head_attention(mf_random_s
     X(mf_random_loggamma(key(), 2.0, s, MF_F32))                           \
     X(mf_random_orthogonal(key(), 2, s, MF_F32))                           \
     X(mf_random_poisson(key(), 4.0, s, MF_I32))                            \
+    X(mf_random_binomial(key(), 4.0, 0.5, s, MF_F32))                      \
     X(mf_unravel_index(mf_i(3), s))                                        \
     X(mf_ravel_multi_index(mf_tuple(mf_i(3)), s))                          \
     X(mf_random_categorical(key(), vector(), 0, s))                        \
@@ -322,6 +323,7 @@ static mf_module attention(void) { return mf_nn_multi_head_attention(mf_random_s
     X(mf_nonzero(vector(), n))                                                                                                            \
     X(mf_vander(vector(), .columns = n))                                                                                                  \
     X(mf_polygamma(n, vector()))                                                                                                          \
+    X(mf_polyfit(vector(), vector(), n))                                                                                                  \
     X(mf_multigammaln(vector(), n))                                                                                                       \
     X(mf_random_ball(key(), n, 2, MF_SHAPE(2), MF_F32))                                                                                   \
     X(mf_random_orthogonal(key(), n, MF_SHAPE0, MF_F32))                                                                                  \

@@ -2,7 +2,7 @@
  * Each call is made while a cancellation is pending, so the first point inside where it could be acted on would show. */
 #include "check.h"
 
-#include "base/handle.h"
+#include "base/handles/handle.h"
 
 #include <manyfold.h>
 #include <pthread.h>

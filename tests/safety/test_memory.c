@@ -66,7 +66,7 @@ static mf_value scale(mf_module self, mf_value x) { return mf_mul(mf_state_value
 /* A parameter after two steps down a slope of 1, by 1/4 each, and how many they were. */
 static mf_value descent(void)
 {
-    mf_module optimizer = mf_nn_optimizer(mf_module_new("Model", scale, "w", mf_param_state(1.0)), mf_sgd(0.25));
+    mf_module described = mf_module_new("Model", scale, "w", mf_param_state(1.0)), optimizer = mf_nn_optimizer(described, mf_sgd(0.25));
     for (int i = 0; i < 2; i++) {
         mf_status status = mf_nn_optimizer_update(optimizer, mf_dict("w", mf_f(1)));
         if (status)

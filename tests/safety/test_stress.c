@@ -2,7 +2,7 @@
  * and leave scopes, and make mistakes. Every number is exact, or the error is one that another thread's doing explains; in the end no
  * handle is left. Half a minute, or MF_STRESS_SECONDS (make stress: an hour); the seeds are printed and fixed, MF_STRESS_SEED moves them. */
 #include "array/array.h"
-#include "base/handle.h"
+#include "base/handles/handle.h"
 #include "check.h"
 
 #include <manyfold.h>

@@ -1,5 +1,5 @@
 /* Every allocation of a small program fails once: the result is then an error value or right, and the next round works. */
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "check.h"
 
 #include <manyfold.h>

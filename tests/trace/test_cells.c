@@ -80,6 +80,22 @@ TEST(control_flow_carries_cells)
     COUNT_IS(0);
 }
 
+static mf_value fewer_seen(mf_value x) { return mf_mul(mf_state_set_value(seen, ones(3)), x); }
+static mf_value none_seen(mf_value x) { return mf_mul(ones(3), x); }
+static mf_value seen_i32(mf_value x) { return mf_mul(mf_state_set_value(seen, mf_astype(ones(4), MF_I32)), x); }
+static mf_value see_less(mf_value x, mf_value y) { return mf_tuple(mf_mul(x, mf_sum(fewer_seen(y))), y); }
+static mf_value see_in_loop(mf_value x) { return mf_sum(seen_i32(x)); }
+
+TEST(control_flow_writes_what_cells_hold)
+{
+    start(0);
+    mf_value x = mf_scalar(1, MF_F32);
+    FAILS(mf_scan(see_less, x, ones(2)), "control flow writes float32[3] to a BatchState without a name, which holds float32[4]");
+    FAILS(mf_cond(true, none_seen, fewer_seen, x), "control flow writes float32[3] to a BatchState without a name, which holds float32[4]");
+    FAILS(mf_while(below_10, see_in_loop, x), "control flow writes int32[4] to a BatchState without a name, which holds float32[4]");
+    SEEN_IS("[0. 0. 0. 0.]");
+}
+
 /* ---- transforms */
 
 static mf_value bump_square(mf_value x) { return mf_mul(mf_mul(x, x), mf_sum(bump(ones(1)))); }

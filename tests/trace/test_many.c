@@ -3,7 +3,7 @@
 #include "check.h"
 
 #include "ops/params.h"
-#include "ops/rows.h"
+#include "ops/ops.h"
 #include "trace/trace.h"
 
 #include <manyfold.h>

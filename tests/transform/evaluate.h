@@ -1,5 +1,5 @@
 /* A small evaluator for the tests of transforms: runs a program on all replicas of the surrounding axes at once, step by step, with the
- * rows' own evaluate for arithmetic and plain loops for maps, collectives and control flow. It shares no code with the runtime.
+ * ops' own evaluate for arithmetic and plain loops for maps, collectives and control flow. It shares no code with the runtime.
  * Values are stacked: replica after replica (outermost axis first), each contiguous. Branches of a cond are all evaluated and picked
  * from, replica by replica, so programs must not depend on which replicas run them. */
 #ifndef MF_TESTS_TRANSFORM_EVALUATE_H

@@ -3,7 +3,7 @@
 #include "check.h"
 #include "ops/control/custom.h"
 #include "ops/params.h"
-#include "ops/rows.h"
+#include "ops/ops.h"
 #include "transform/evaluate.h"
 #include "transform/transform.h"
 
@@ -96,7 +96,7 @@ static void check_gradient(mf_program *p, int examples, bool shared)
     int residuals = 0;
     unsigned seed = 3;
     value in[2], out[8], back[8], grads[2];
-    REQUIRE(mf_vjp_program(p, NULL, NULL, &f, &b, &residuals, &error));
+    REQUIRE(mf_vjp_program(p, NULL, p->in_count, NULL, &f, &b, &residuals, &error));
     for (int i = 0; i < 2; i++)
         in[i] = value_random(p->in[i]->type, 1, &seed);
     REQUIRE(evaluate(f, NULL, in, out));

@@ -63,7 +63,7 @@ static mf_program *run_step(const mf_program *p, const mf_axis_env *env, char *s
         return run_vmap(p, env, step, flags, error);
     mf_partial_result r = { 0 };
     bool good = strcmp(step, "vjp") ? mf_partial_eval_program(p, env, in, NULL, result, &r, error)
-                                    : mf_vjp_program(p, env, NULL, &r.known, &r.unknown, &r.residual_count, error);
+                                    : mf_vjp_program(p, env, p->in_count, NULL, &r.known, &r.unknown, &r.residual_count, error);
     if (good) {
         add_program(out, r.known, env);
         add_program(out, r.unknown, env);

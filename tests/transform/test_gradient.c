@@ -173,3 +173,26 @@ TEST(states_that_are_written)
     check_written(as_is);
     check_written(jitted);
 }
+
+/* pmax has no derivative, and of what is not differentiated by none is asked for. */
+static mf_value by_greatest(mf_value x, mf_value w) { return mf_mul(mf_mul(mf_square(w), w), mf_pmax(x, "i")); }
+static mf_value greatest_last(mf_value w, mf_value x) { return by_greatest(x, w); }
+static mf_value pulled_back(mf_value w, mf_value x)
+{
+    mf_function pullback;
+    (void)mf_vjp(mf_partial(by_greatest, x), mf_tuple(w), &pullback);
+    return mf_get(mf_call(pullback, 1.0), 0);
+}
+
+TEST(what_is_captured_is_not_differentiated)
+{
+    MF_SCOPE;
+    mf_value w = mf_array(MF_F32, MF_SHAPE(2), 1, 2), x = mf_array(MF_F32, MF_SHAPE(2), 3, 5);
+    TEXT(mf_call(mf_vmap(mf_jacrev(greatest_last), "i"), w, x), "[15. 60.]");
+    TEXT(mf_call(mf_vmap(mf_hessian(greatest_last), "i"), w, x), "[30. 60.]");
+    TEXT(mf_call(mf_pmap(mf_hessian(greatest_last), "i", .devices = mf_device_slice(mf_devices(), 0, 1)), mf_get(w, mf_range(0, 1)),
+                 mf_get(x, mf_range(0, 1))),
+         "[18.]");
+    TEXT(mf_call(mf_vmap(pulled_back, "i"), w, x), "[15. 60.]");
+    FAILS(mf_call(mf_vmap(mf_jacrev(greatest_last, .argnums = MF_INTS(1)), "i"), w, x), "Differentiation rule for 'pmax'");
+}

@@ -227,7 +227,7 @@ static void try_vjp(const subject *s)
     unsigned seed = 99;
     value out[4 * MOST], in[4 * MOST], grads[MOST], ct[MOST] = { { 0 } }, t[MOST], both[2 * MOST];
     value want = value_new(mf_type_scalar(MF_F64, false), 1), got = value_new(mf_type_scalar(MF_F64, false), 1);
-    if (!mf_vjp_program(s->p, s->env, NULL, &forward, &backward, &residuals, &error)) {
+    if (!mf_vjp_program(s->p, s->env, s->p->in_count, NULL, &forward, &backward, &residuals, &error)) {
         complain(s, "vjp", error);
         goto done;
     }
@@ -473,7 +473,7 @@ static bool vjp_once(const subject *s)
     mf_program *forward, *backward;
     mf_error_object *error = NULL;
     int residuals;
-    bool good = mf_vjp_program(s->p, s->env, NULL, &forward, &backward, &residuals, &error);
+    bool good = mf_vjp_program(s->p, s->env, s->p->in_count, NULL, &forward, &backward, &residuals, &error);
     mf_alloc_fail_after(0);
     mf_drop(forward);
     mf_drop(backward);

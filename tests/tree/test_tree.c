@@ -1,6 +1,6 @@
 /* Trees: making, indexing, changing, mapping, records, statics. */
 #include "tree/tree.h"
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "check.h"
 
 #include <manyfold.h>

@@ -1,7 +1,7 @@
 /* Array types. Invariant: equal types have one address, and rank, size and bytes of every type fit. */
 #include "array/types/type.h"
 
-#include "base/intern.h"
+#include "base/memory/intern.h"
 
 #include <stdatomic.h>
 #include <stdio.h>

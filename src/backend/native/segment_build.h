@@ -6,7 +6,7 @@
 
 #include "backend/native/fusion/group.h"
 #include "backend/native/step.h"
-#include "base/vector.h"
+#include "base/memory/vector.h"
 
 typedef enum mf_var_kind {
     MF_VAR_MEMORY, /* an operand, a constant, or a step's result */
@@ -85,7 +85,7 @@ bool mf_build_integer_dot(mf_build *b, const mf_eqn *e);
 bool mf_build_conv(mf_build *b, const mf_eqn *e);
 bool mf_build_pool(mf_build *b, const mf_eqn *e);
 bool mf_build_window(mf_build *b, const mf_eqn *e);
-/* A window reaches so far beyond the operand that nothing but the row's own evaluation, which keeps to what is inside, ends in time. */
+/* A window reaches so far beyond the operand that nothing but the op's own evaluation, which keeps to what is inside, ends in time. */
 bool mf_window_reaches_far(const mf_eqn *e, const mf_type *operand);
 bool mf_build_reduce(mf_build *b, const mf_eqn *e);
 bool mf_build_cut(mf_build *b, const mf_eqn *e);

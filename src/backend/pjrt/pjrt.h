@@ -34,18 +34,18 @@ typedef struct pjrt_client {
 } pjrt_client;
 static inline pjrt_client *pjrt_client_of(const mf_client *c) { return (pjrt_client *)(uintptr_t)c; }
 
-/* Calls a function of the API. NULL, or an error with the plugin's words, "name: function: words", at the place (NULL: where the user's call
+/* Calls a function of the API. NULL, or an error with the plugin's words, "name: function: words", at the location (NULL: where the user's call
  * is). */
-mf_error_object *pjrt_call(const pjrt_client *c, int function, const void *place, void *arguments);
+mf_error_object *pjrt_call(const pjrt_client *c, int function, const void *location, void *arguments);
 #define PJRT_HEAD(type)    \
     {                      \
         sizeof(type), NULL \
     }
 /* Destroys an object, NULL allowed, by this function of the API; an error of it is ignored. */
 void pjrt_destroy(const pjrt_client *c, int function, void *object);
-mf_error_object *pjrt_await(const pjrt_client *c, void *event, const void *place); /* and destroys it; NULL: none */
+mf_error_object *pjrt_await(const pjrt_client *c, void *event, const void *location); /* and destroys it; NULL: none */
 /* An error that the plugin gave, which is destroyed. */
-mf_error_object *pjrt_error(const pjrt_client *c, int function, const void *place, void *error);
+mf_error_object *pjrt_error(const pjrt_client *c, int function, const void *location, void *error);
 
 /* ---- memory (pjrt_memory.c). What a buffer's `data` is: the bytes on the host, or in the plugin's buffers, or both. A plugin's buffer
  * has a type, so one memory may be in several forms: of some of its bytes, of a type, on a device. They are made when a program wants
@@ -154,8 +154,8 @@ void pjrt_cache(const pjrt_client *c, const mf_text *code, const mf_text *option
 
 /* ---- findings (pjrt_findings.c) */
 pjrt_findings *pjrt_findings_new(const pjrt_executable *x); /* without any yet; NULL: memory is out */
-/* At the place of the call where many lines share the program, else at the equation's. NULL: none was found. */
-mf_error_object *pjrt_findings_error(const pjrt_findings *s, const uint64_t *found, const void *place, bool shared);
+/* At the location of the call where many lines share the program, else at the equation's. NULL: none was found. */
+mf_error_object *pjrt_findings_error(const pjrt_findings *s, const uint64_t *found, const void *location, bool shared);
 
 /* ---- calls of the host (pjrt_host.c) */
 /* Gives the plugin the handler, where it has a place for it and its devices compute in the host's memory. False: programs make no calls. */
@@ -185,7 +185,7 @@ mf_error_object *pjrt_load_steps(const mf_load_request *load, mf_executable **lo
 
 /* ---- events (pjrt_event.c) */
 /* The future of a call that is in flight, over so many devices, whose events come one by one (pjrt_future_add). NULL: memory is out. */
-mf_future *pjrt_future_new(pjrt_client *c, int count, bool meets, const void *place);
+mf_future *pjrt_future_new(pjrt_client *c, int count, bool meets, const void *location);
 /* One of its events, which it destroys; NULL: it has come. device: whose part of the run ends with it; -1: nobody's. */
 void pjrt_future_add(mf_future *f, void *event, int device);
 /* The parts of the run are recorded, where the profiler records, under this name, which is interned or NULL: from now until their events

@@ -2,8 +2,8 @@
  * and whoever waits is woken by the plugin's own thread. */
 #include "backend/pjrt/pjrt.h"
 
-#include "base/alloc.h"
-#include "base/intern.h"
+#include "base/memory/alloc.h"
+#include "base/memory/intern.h"
 #include "runtime/profile/profiler.h"
 
 #include <string.h>
@@ -27,8 +27,8 @@ typedef struct run_event {
     mf_error_object *failed;
     _Atomic int left;
     bool meets;
-    const void *place;
-    const char *name; /* on the profiler's rows */
+    const void *location;
+    const char *name; /* on the profiler's tracks */
     int64_t start;    /* 0: nobody records */
     int *devices;     /* whose part of the run ends with any event that is a device's; NULL: of that device alone */
     int device_count;
@@ -84,7 +84,7 @@ static void then(mf_future *f, void (*fn)(void *), void *context)
     fn(context);
 }
 
-mf_future *pjrt_future_new(pjrt_client *c, int count, bool meets, const void *place)
+mf_future *pjrt_future_new(pjrt_client *c, int count, bool meets, const void *location)
 {
     run_event *e = mf_object_new(&event_class, sizeof *e + (size_t)count * sizeof *e->arrivals);
     if (!e)
@@ -94,7 +94,7 @@ mf_future *pjrt_future_new(pjrt_client *c, int count, bool meets, const void *pl
     e->client = c;
     e->left = count;
     e->meets = meets;
-    e->place = place;
+    e->location = location;
     return &e->future;
 }
 
@@ -104,7 +104,7 @@ static listener *end(run_event *e)
     listener *list = e->callbacks;
     e->callbacks = NULL;
     if (!e->failed && e->findings)
-        e->failed = pjrt_findings_error(e->findings, e->found, e->place, e->shared);
+        e->failed = pjrt_findings_error(e->findings, e->found, e->location, e->shared);
     e->future.error = e->failed;
     e->failed = NULL;
     e->client->in_flight[e->meets]--;
@@ -152,9 +152,9 @@ void pjrt_future_record(mf_future *f, const char *name, const int *devices, int 
 static void record(const run_event *e, const arrival *a)
 {
     for (int k = 0; k < e->device_count; k++)
-        mf_profile_device(e->start, e->devices[k], e->name, e->place);
+        mf_profile_device(e->start, e->devices[k], e->name, e->location);
     if (!e->device_count)
-        mf_profile_device(e->start, a->device, e->name, e->place);
+        mf_profile_device(e->start, a->device, e->name, e->location);
 }
 
 static void came(void *error, void *context)
@@ -163,7 +163,7 @@ static void came(void *error, void *context)
     run_event *e = a->run;
     if (e->start && a->device >= 0)
         record(e, a);
-    mf_error_object *failed = error ? pjrt_error(e->client, PJRT_LOADED_EXECUTE, e->place, error) : NULL;
+    mf_error_object *failed = error ? pjrt_error(e->client, PJRT_LOADED_EXECUTE, e->location, error) : NULL;
     pjrt_destroy(e->client, PJRT_EVENT_DESTROY, a->event);
     arrive(e, failed);
 }
@@ -178,11 +178,11 @@ void pjrt_future_add(mf_future *f, void *event, int device)
         return;
     }
     pjrt_on_ready ask = { PJRT_HEAD(pjrt_on_ready), event, came, a };
-    mf_error_object *error = pjrt_call(e->client, PJRT_EVENT_ON_READY, e->place, &ask);
+    mf_error_object *error = pjrt_call(e->client, PJRT_EVENT_ON_READY, e->location, &ask);
     if (!error)
         return;
     /* nobody will say when it comes: wait for it, and let the call fail */
-    mf_error_ignore(pjrt_await(e->client, event, e->place));
+    mf_error_ignore(pjrt_await(e->client, event, e->location));
     arrive(e, error);
 }
 
@@ -193,7 +193,7 @@ uint64_t *pjrt_future_findings(mf_future *f, const pjrt_executable *x)
     run_event *e = (run_event *)f;
     e->found = mf_calloc((size_t)x->replicas, sizeof *e->found);
     e->findings = e->found ? mf_retain(x->findings) : NULL;
-    e->shared = x->base.shares_places;
+    e->shared = x->base.shares_locations;
     return e->found;
 }
 

@@ -4,7 +4,7 @@
  * installation and what the user installed. Nothing is run, and no file opened but pyvenv.cfg, of which only its being there counts. */
 #include "backend/pjrt/plugin.h"
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 
 #include <ctype.h>
 #include <glob.h>

@@ -4,7 +4,7 @@
  * counted, and goes when the plugin says so. */
 #include "backend/pjrt/pjrt.h"
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "runtime/compile/segment_compiler.h"
 
 #include <string.h>

@@ -4,7 +4,7 @@
  * the plugin's own making. What the user's options say of the nodes counts, and then nothing is added. */
 #include "backend/pjrt/pjrt.h"
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "runtime/comm.h"
 
 #include <inttypes.h>

@@ -2,7 +2,7 @@
  * other words. Invariant: numbers that count devices are numbers that can be, for XLA's CPU ends the process over others. */
 #include "backend/pjrt/pjrt.h"
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 
 #include <errno.h>
 #include <stdlib.h>

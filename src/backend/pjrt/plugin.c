@@ -4,7 +4,7 @@
 #include "backend/pjrt/plugin.h"
 
 #include "backend/pjrt/pjrt.h"
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "runtime/device.h"
 
 #include <dlfcn.h>
@@ -64,7 +64,7 @@ static mf_status status_of(int code)
     }
 }
 
-mf_error_object *pjrt_error(const pjrt_client *c, int function, const void *place, void *error)
+mf_error_object *pjrt_error(const pjrt_client *c, int function, const void *location, void *error)
 {
     pjrt_words_of words = { PJRT_HEAD(pjrt_words_of), error, "", 0 };
     pjrt_int_of code = { PJRT_HEAD(pjrt_int_of), error, { 0 } };
@@ -73,16 +73,16 @@ mf_error_object *pjrt_error(const pjrt_client *c, int function, const void *plac
     if (none) /* an error that has no code */
         pjrt_destroy(c, PJRT_ERROR_DESTROY, none);
     int count = words.words_out ? (int)words.count_out : 0;
-    mf_error_object *e = mf_error_new_at(place ? place : mf_entry_address, status_of(none ? 0 : code.out.number), "%s: %s: %.*s",
+    mf_error_object *e = mf_error_new_at(location ? location : mf_entry_address, status_of(none ? 0 : code.out.number), "%s: %s: %.*s",
                                          c->base.platform, names[function], count, count ? words.words_out : "");
     pjrt_destroy(c, PJRT_ERROR_DESTROY, error);
     return e;
 }
 
-mf_error_object *pjrt_call(const pjrt_client *c, int function, const void *place, void *arguments)
+mf_error_object *pjrt_call(const pjrt_client *c, int function, const void *location, void *arguments)
 {
     void *error = c->api->functions[function](arguments);
-    return error ? pjrt_error(c, function, place, error) : NULL;
+    return error ? pjrt_error(c, function, location, error) : NULL;
 }
 
 void pjrt_destroy(const pjrt_client *c, int function, void *object)
@@ -99,10 +99,10 @@ void pjrt_destroy(const pjrt_client *c, int function, void *object)
         pjrt_destroy(c, PJRT_ERROR_DESTROY, error);
 }
 
-mf_error_object *pjrt_await(const pjrt_client *c, void *event, const void *place)
+mf_error_object *pjrt_await(const pjrt_client *c, void *event, const void *location)
 {
     pjrt_one what = { PJRT_HEAD(pjrt_one), event };
-    mf_error_object *error = event ? pjrt_call(c, PJRT_EVENT_AWAIT, place, &what) : NULL;
+    mf_error_object *error = event ? pjrt_call(c, PJRT_EVENT_AWAIT, location, &what) : NULL;
     pjrt_destroy(c, PJRT_EVENT_DESTROY, event);
     return error;
 }
@@ -134,7 +134,7 @@ static mf_error_object *find_api(pjrt_client *c, const char *path)
 
 /* Programs cross as text, which is of no version; but an operation that a plugin's StableHLO has not is an error in words that nobody
  * understands. The oldest and the newest with which programs have run are 1.13.3 and 1.20.0; 1.4.0 is what StableHLO's own writer of
- * versions asks for the samples of all rows (tan; gather and scatter with batches need 1.1.0). */
+ * versions asks for the samples of all ops (tan; gather and scatter with batches need 1.1.0). */
 static const int64_t stablehlo_needed[3] = { 1, 4, 0 }, stablehlo_newest[3] = { 1, 20, 0 };
 
 /* Three numbers; NULL: the plugin does not say it. */

@@ -1,10 +1,10 @@
 /* The reference compiler: slow and obvious, always built. A kernel is the segment's program; running it evaluates one equation after the
- * other with the rows' plain loops. Invariant: temporaries lie in the scratch memory at offsets planned by their lifetimes, so that two
+ * other with the ops' plain loops. Invariant: temporaries lie in the scratch memory at offsets planned by their lifetimes, so that two
  * that are alive at the same time never overlap; a result may lie in an operand's memory only where the operand is read for the last
  * time before it is written, or elementwise in that very equation. */
 #include "runtime/compile/segment_compiler.h"
 
-#include "base/vector.h"
+#include "base/memory/vector.h"
 
 #include <limits.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* The growing string. Invariant: `at` is terminated whenever it is not NULL; after a failure it keeps what it had. */
 #include "base/text/string.h"
 
-#include "base/alloc.h"
-#include "base/handle.h"
+#include "base/memory/alloc.h"
+#include "base/handles/handle.h"
 
 #include <stdarg.h>
 #include <stdio.h>

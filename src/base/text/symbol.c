@@ -3,7 +3,7 @@
 #include "base/text/symbol.h"
 
 #include "base/thread/cancel.h"
-#include "base/intern.h"
+#include "base/memory/intern.h"
 
 #include <dlfcn.h>
 #include <elf.h>

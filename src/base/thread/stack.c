@@ -4,7 +4,7 @@
  * while there is memory to spare. */
 #include "base/thread/stack.h"
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "base/thread/cancel.h"
 
 #include <signal.h>

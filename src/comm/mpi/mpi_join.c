@@ -8,8 +8,8 @@
 #include "comm/shared_memory.h"
 #include "comm/watch.h"
 
-#include "base/alloc.h"
-#include "base/intern.h"
+#include "base/memory/alloc.h"
+#include "base/memory/intern.h"
 #include "base/thread/stack.h"
 #include "runtime/profile/profiler.h"
 

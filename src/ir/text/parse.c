@@ -11,8 +11,8 @@
  * and nothing is allocated by a number in the text alone. Equations go through the builder, so the types are the rules' own. */
 #include "ir/text/parser.h"
 
-#include "base/hash_map.h"
-#include "base/vector.h"
+#include "base/memory/hash_map.h"
+#include "base/memory/vector.h"
 #include "ir/text/number_text.h"
 
 #include <ctype.h>

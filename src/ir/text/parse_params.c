@@ -2,7 +2,7 @@
  * of its own. Fields that are left out are zero or the empty list; nested programs stand behind the fields that bind their axis. */
 #include "ir/text/parser.h"
 
-#include "base/vector.h"
+#include "base/memory/vector.h"
 #include "ir/text/number_text.h"
 
 #include <ctype.h>

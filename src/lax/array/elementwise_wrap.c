@@ -272,7 +272,11 @@ mf_value(mf_angle)(mf_value x)
 mf_value(mf_astype)(mf_value x, mf_dtype dtype)
 {
     MF_ENTER(MF_FORKED);
-    return mf_wrap_array(&x, "astype") ? mf_convert_value(x, dtype, false) : x;
+    if (!mf_wrap_array(&x, "astype"))
+        return x;
+    if (dtype == MF_DTYPE_DEFAULT || (unsigned)dtype > MF_KEY)
+        return mf_fail(MF_ERROR_DTYPE, "astype: %d is no dtype", (int)dtype);
+    return mf_convert_value(x, dtype, false);
 }
 
 mf_value(mf_bitcast)(mf_value x, mf_dtype dtype)

@@ -26,7 +26,7 @@ mf_value index_scalar(mf_dtype dtype, int64_t x)
     return a ? mf_value_new(a) : index_error(NULL);
 }
 
-static mf_value spread(mf_dtype dtype, int64_t x, const mf_type *like)
+static mf_value full_like(mf_dtype dtype, int64_t x, const mf_type *like)
 {
     return mf_broadcast_value(index_scalar(dtype, x), like->rank, like->dims);
 }
@@ -50,8 +50,8 @@ mf_value index_wrapped(mf_value index, int64_t size, const char *op)
     index = mf_convert_value(index, dtype, false);
     if (!mf_dtype_is_signed(t->dtype) || !mf_value_type(index))
         return index;
-    mf_value negative = mf_bind(&mf_op_lt, NULL, 2, index, spread(dtype, 0, t));
-    return mf_bind(&mf_op_select_n, NULL, 3, negative, index, mf_bind(&mf_op_add, NULL, 2, index, spread(dtype, size, t)));
+    mf_value negative = mf_bind(&mf_op_lt, NULL, 2, index, full_like(dtype, 0, t));
+    return mf_bind(&mf_op_select_n, NULL, 3, negative, index, mf_bind(&mf_op_add, NULL, 2, index, full_like(dtype, size, t)));
 }
 
 /* ---- dynamic slices */
@@ -333,29 +333,32 @@ mf_value(mf_index_update)(mf_value x, mf_value indices, mf_value update)
     return scatter_rows(&mf_op_scatter, x, indices, update, "index_update");
 }
 
-/* x.at[indices].add(update) and its like: computed in the dtype that both promote to, given in x's. */
-static mf_value join_rows(const mf_op *op, mf_value x, mf_value indices, mf_value update, const char *name)
+bool index_promoted(mf_value *x, mf_value *update, const mf_type **given, const char *name)
 {
-    mf_value both[2] = { x, update };
-    if (!mf_wrap_array(&x, name))
-        return x;
-    if (!mf_promote_dtypes(both, 2, name))
-        return both[0];
-    const mf_type *t = mf_value_type(x);
-    mf_value out = scatter_rows(op, both[0], indices, both[1], name);
-    return mf_value_type(out) ? mf_convert_value(out, t->dtype, t->weak) : out;
+    mf_value both[2] = { *x, *update };
+    if (!mf_wrap_array(x, name))
+        return false;
+    *given = mf_value_type(*x);
+    bool promoted = mf_promote_dtypes(both, 2, name);
+    *x = both[0];
+    *update = both[1];
+    return promoted;
 }
 
-#define JOIN_ROWS(word, op)                                            \
-    mf_value(mf_##word)(mf_value x, mf_value indices, mf_value update) \
-    {                                                                  \
-        MF_ENTER(MF_FORKED);                                           \
-        return join_rows(&mf_op_##op, x, indices, update, #word);      \
+#define INDEX_COMBINE(word, op)                                              \
+    mf_value(mf_##word)(mf_value x, mf_value indices, mf_value update)       \
+    {                                                                        \
+        MF_ENTER(MF_FORKED);                                                 \
+        const mf_type *t;                                                    \
+        if (!index_promoted(&x, &update, &t, #word))                         \
+            return x;                                                        \
+        mf_value out = scatter_rows(&mf_op_##op, x, indices, update, #word); \
+        return mf_convert_value(out, t->dtype, t->weak);                     \
     }
-JOIN_ROWS(index_add, scatter_add)
-JOIN_ROWS(index_multiply, scatter_mul)
-JOIN_ROWS(index_min, scatter_min)
-JOIN_ROWS(index_max, scatter_max)
+INDEX_COMBINE(index_add, scatter_add)
+INDEX_COMBINE(index_multiply, scatter_mul)
+INDEX_COMBINE(index_min, scatter_min)
+INDEX_COMBINE(index_max, scatter_max)
 
 mf_value mf_one_hot_opt(mf_value x, int num_classes, const mf_one_hot_options *o)
 {

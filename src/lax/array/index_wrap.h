@@ -17,5 +17,8 @@ mf_value index_dynamic_slice(mf_value x, const mf_value *starts, const int64_t *
 const mf_intlist *index_around(int at, int width, int count);
 /* Index arrays of one shape as index vectors: [shape..., count]. */
 mf_value index_vectors(mf_value *index, int count);
+/* For x.at[...].add(update) and its like, which compute in the dtype that both promote to and give x's own: promotes both; *given is x's
+ * type. False: x is the error. */
+bool index_promoted(mf_value *x, mf_value *update, const mf_type **given, const char *name);
 
 #endif

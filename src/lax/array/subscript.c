@@ -2,7 +2,7 @@
  * Invariant: a number that is out of bounds is an error, a traced one is moved inside; what is written out of bounds is dropped. */
 #include "lax/array/index_wrap.h"
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "ops/shape/shape.h"
 #include "tree/index.h"
 
@@ -320,26 +320,17 @@ mf_value mf_at_set_n(mf_value x, mf_value update, const mf_value *path, int coun
     return mf_index_array_set(x, update, path, count);
 }
 
-/* As in join_rows: in the dtype that both promote to, given in x's. */
-static mf_value join_at(const mf_op *op, mf_value x, mf_value update, const mf_value *path, int count, const char *name)
-{
-    mf_value both[2] = { x, update };
-    if (!mf_wrap_array(&x, name))
-        return x;
-    if (!mf_promote_dtypes(both, 2, name))
-        return both[0];
-    const mf_type *t = mf_value_type(x);
-    mf_value out = scatter_at(op, both[0], both[1], path, count);
-    return mf_value_type(out) ? mf_convert_value(out, t->dtype, t->weak) : out;
-}
-
-#define JOIN_AT(word, op)                                                                \
+#define AT_COMBINE(word, op)                                                             \
     mf_value mf_##word##_n(mf_value x, mf_value update, const mf_value *path, int count) \
     {                                                                                    \
         MF_ENTER(MF_FORKED);                                                             \
-        return join_at(&mf_op_##op, x, update, path, count, "mf_" #word);                \
+        const mf_type *t;                                                                \
+        if (!index_promoted(&x, &update, &t, "mf_" #word))                               \
+            return x;                                                                    \
+        mf_value out = scatter_at(&mf_op_##op, x, update, path, count);                  \
+        return mf_convert_value(out, t->dtype, t->weak);                                 \
     }
-JOIN_AT(at_add, scatter_add)
-JOIN_AT(at_multiply, scatter_mul)
-JOIN_AT(at_min, scatter_min)
-JOIN_AT(at_max, scatter_max)
+AT_COMBINE(at_add, scatter_add)
+AT_COMBINE(at_multiply, scatter_mul)
+AT_COMBINE(at_min, scatter_min)
+AT_COMBINE(at_max, scatter_max)

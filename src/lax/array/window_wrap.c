@@ -1,5 +1,5 @@
 /* Windows and pools: the public functions. Invariant: paddings are numbers before an equation is written. */
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "ops/elementwise/loops.h"
 #include "ops/shape/shape.h"
 #include "lax/wrap.h"

@@ -1,7 +1,7 @@
 /* debug_print, pure_callback and io_callback: the public functions.
  * Invariant: a call on arrays alone runs at once and is over when the function returns; a traced one becomes an equation. */
 #include "ops/control/callback.h"
-#include "base/vector.h"
+#include "base/memory/vector.h"
 #include "ops/elementwise/loops.h"
 #include "ops/control/nested.h"
 #include "lax/wrap.h"
@@ -259,7 +259,7 @@ static mf_value callback(const mf_op *op, mf_function f, mf_value announced, con
     mf_free(in.at.at);
     mf_drop(h);
     if (error)
-        mf_error_set_address(error, mf_entry_place());
+        mf_error_set_address(error, mf_entry_location());
     return error ? mf_value_new(error) : result;
 }
 

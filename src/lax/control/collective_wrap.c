@@ -1,7 +1,7 @@
 /* The public collectives: over whole trees, several names, groups, and constants. Each leaf becomes one equation of collective.c;
  * a number known when tracing is folded, as in JAX: psum(1) is the axis size. */
 #include "ops/collective/collective.h"
-#include "ops/rows.h"
+#include "ops/ops.h"
 #include "trace/trace.h"
 #include "tree/tree.h"
 

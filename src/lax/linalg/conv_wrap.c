@@ -1,6 +1,6 @@
 /* Convolutions: the public functions, with dimension numbers as text, "NHWC,HWIO->NHWC". Invariant: paddings are numbers before an equation
  * is written. */
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "ops/shape/shape.h"
 #include "lax/wrap.h"
 #include <manyfold/lax.h>
@@ -109,6 +109,15 @@ static bool read_options(const mf_conv_options *o, const mf_type *x, const mf_ty
     return true;
 }
 
+/* A product of complex numbers is four of real ones, so no backend has to know of them. */
+static mf_value convolved(const mf_conv_params *p, mf_value x, mf_value kernel)
+{
+    if (!mf_dtype_is_complex(mf_value_type(x)->dtype))
+        return mf_bind(&mf_op_conv_general_dilated, p, 2, x, kernel);
+    mf_value a = mf_real(x), b = mf_imag(x), c = mf_real(kernel), d = mf_imag(kernel);
+    return mf_complex(mf_sub(convolved(p, a, c), convolved(p, b, d)), mf_add(convolved(p, a, d), convolved(p, b, c)));
+}
+
 mf_value mf_conv_general_dilated_opt(mf_value x, mf_value kernel, const mf_conv_options *o)
 {
     MF_ENTER(MF_FORKED);
@@ -121,7 +130,7 @@ mf_value mf_conv_general_dilated_opt(mf_value x, mf_value kernel, const mf_conv_
         return error;
     for (int i = 0; i < 2 && o && o->preferred_element_type; i++)
         v[i] = mf_convert_value(v[i], o->preferred_element_type, false);
-    return mf_bind(&mf_op_conv_general_dilated, &p, 2, v[0], v[1]);
+    return convolved(&p, v[0], v[1]);
 }
 
 mf_value(mf_conv_general_dilated)(mf_value x, mf_value kernel)

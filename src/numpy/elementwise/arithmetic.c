@@ -27,6 +27,7 @@ mf_value(mf_heaviside)(mf_value x, mf_value at_zero)
 {
     MF_LAYER;
     numpy_common_float(&x, &at_zero);
+    x = numpy_real_float(x, "heaviside");
     mf_value sides = mf_where(mf_less(x, 0), 0, mf_where(mf_greater(x, 0), 1, x)); /* NaN stays */
     return mf_where(mf_equal(x, 0), at_zero, sides);
 }

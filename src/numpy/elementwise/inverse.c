@@ -7,6 +7,7 @@
 mf_value(mf_hypot)(mf_value a, mf_value b)
 {
     MF_LAYER;
+    numpy_common_float(&a, &b);
     a = mf_abs(numpy_real_float(a, "hypot"));
     b = mf_abs(numpy_real_float(b, "hypot"));
     mf_value infinite = mf_logical_or(mf_isinf(a), mf_isinf(b)), large = mf_maximum(a, b), small = mf_minimum(a, b);
@@ -15,7 +16,16 @@ mf_value(mf_hypot)(mf_value a, mf_value b)
     return mf_where(infinite, (double)INFINITY, length);
 }
 
-mf_value(mf_fmod)(mf_value a, mf_value b) { return mf_lax_rem(a, b); }
+/* Of integers x % 0 is 0, as mf_remainder's and NumPy's; lax.rem's is x. */
+mf_value(mf_fmod)(mf_value a, mf_value b)
+{
+    MF_LAYER;
+    numpy_common(&a, &b);
+    mf_dtype d = mf_dtype_of(b);
+    if (d == MF_BOOL)
+        return mf_zeros_like(mf_astype(b, MF_I32));
+    return mf_lax_rem(a, d >= MF_I8 && d < MF_F16 ? mf_where(mf_equal(b, 0), 1, b) : b);
+}
 
 mf_value(mf_trunc)(mf_value x)
 {

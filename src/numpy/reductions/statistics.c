@@ -1,5 +1,6 @@
 /* mean, var, std, average: sums divided by counts.
  * Invariant: f16 and bf16 are averaged in f32 and rounded once; integers become floats first. With a mask only its elements count. */
+#include "numpy/axis.h"
 #include "numpy/floats.h"
 
 #include <math.h>
@@ -44,6 +45,8 @@ mf_value mf_mean_opt(mf_value x, const mf_reduce_options *o)
 {
     MF_LAYER;
     o = o ? o : &everything;
+    if (!numpy_reduces(&x, o->axis, "mean"))
+        return x;
     mf_dtype dtype = result_dtype(x, o);
     return mf_astype(mean_in(x, o, working_dtype(dtype)), dtype);
 }
@@ -73,6 +76,8 @@ mf_value mf_var_opt(mf_value x, const mf_reduce_options *o)
 {
     MF_LAYER;
     o = o ? o : &everything;
+    if (!numpy_reduces(&x, o->axis, "var"))
+        return x;
     mf_dtype dtype = result_dtype(x, o);
     return mf_astype(variance(x, o, working_dtype(dtype)), real_of(dtype));
 }
@@ -81,6 +86,8 @@ mf_value mf_std_opt(mf_value x, const mf_reduce_options *o)
 {
     MF_LAYER;
     o = o ? o : &everything;
+    if (!numpy_reduces(&x, o->axis, "std"))
+        return x;
     mf_dtype dtype = result_dtype(x, o);
     return mf_astype(mf_sqrt(variance(x, o, working_dtype(dtype))), real_of(dtype));
 }

@@ -1,4 +1,4 @@
-/* What the rows of the collectives share: their axes and groups, and arithmetic on a batch dimension that is one of their axes.
+/* What the ops of the collectives share: their axes and groups, and arithmetic on a batch dimension that is one of their axes.
  * Groups are the members of each in turn, all of one length: groups of different sizes, which only psum, pmax and pmin take, end in -1. */
 #ifndef MF_OPS_COLLECTIVE_COLLECTIVE_H
 #define MF_OPS_COLLECTIVE_COLLECTIVE_H

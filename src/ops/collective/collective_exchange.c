@@ -96,12 +96,22 @@ static mf_variable *gather_all(mf_batch_context *c, const mf_gather_axis_params 
     return p->tiled && !c->b->error ? collective_merge_dimensions(c->b, x, (int)p->axis) : x;
 }
 
-static void gather_pass_through(mf_batch_context *c, const mf_eqn *e, mf_variable *x, int axis, mf_variable **out, int *out_axis)
+/* The operand, its batch in front, of an op over the mapped axis; NULL: the op is over other axes, and stays, or has been refused. */
+static mf_variable *gather_operand(mf_batch_context *c, const mf_eqn *e, mf_variable *x, int axis, mf_variable **out, int *out_axis)
 {
-    mf_gather_axis_params p = *gather_of(e);
-    p.axis++;
-    out[0] = mf_emit(c->b, e->op, &p, 1, e_batched_at(c, x, axis, 0));
-    out_axis[0] = 0;
+    const mf_gather_axis_params *p = gather_of(e);
+    if (!collective_over_batch(c, p->axes)) {
+        mf_gather_axis_params behind = *p;
+        behind.axis++;
+        out[0] = mf_emit(c->b, e->op, &behind, 1, e_batched_at(c, x, axis, 0));
+        out_axis[0] = 0;
+        return NULL;
+    }
+    if (p->groups->count && p->axes->count > 1) {
+        collective_refuse(c, e, "axis_index_groups over several axes can't be mapped");
+        return NULL;
+    }
+    return e_batched_at(c, x, axis, 0);
 }
 
 /* Within groups: groups, places, the operand's dimensions. The places take the axis, and every place gets the whole. */
@@ -117,15 +127,9 @@ static void all_gather_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *
                              int *out_axis)
 {
     const mf_gather_axis_params *p = gather_of(e);
-    if (!collective_over_batch(c, p->axes)) {
-        gather_pass_through(c, e, in[0], in_axis[0], out, out_axis);
+    mf_variable *x = gather_operand(c, e, in[0], in_axis[0], out, out_axis);
+    if (!x)
         return;
-    }
-    if (p->groups->count && p->axes->count > 1) {
-        collective_refuse(c, e, "axis_index_groups over several axes can't be mapped");
-        return;
-    }
-    mf_variable *x = e_batched_at(c, in[0], in_axis[0], 0);
     out[0] = p->groups->count ? gather_groups(c->b, p, x) : gather_all(c, p, x);
     out_axis[0] = p->groups->count ? 0 : -1;
 }
@@ -173,15 +177,9 @@ static void psum_scatter_batch(mf_batch_context *c, const mf_eqn *e, mf_variable
                                int *out_axis)
 {
     const mf_gather_axis_params *p = gather_of(e);
-    if (!collective_over_batch(c, p->axes)) {
-        gather_pass_through(c, e, in[0], in_axis[0], out, out_axis);
+    mf_variable *x = gather_operand(c, e, in[0], in_axis[0], out, out_axis);
+    if (!x)
         return;
-    }
-    if (p->groups->count && p->axes->count > 1) {
-        collective_refuse(c, e, "axis_index_groups over several axes can't be mapped");
-        return;
-    }
-    mf_variable *x = e_batched_at(c, in[0], in_axis[0], 0);
     out[0] = p->groups->count ? scatter_groups(c->b, p, x) : scatter_names(c, p, x);
     out_axis[0] = 0;
 }

@@ -48,10 +48,10 @@ static void replicated_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *
         out[0] = mf_emit(c->b, e->op, &p, 1, in[0]);
 }
 
-mf_error_object *mf_replicated_error(const mf_eqn *e, const void *place, const char *differ, int count, int first)
+mf_error_object *mf_replicated_error(const mf_eqn *e, const void *location, const char *differ, int count, int first)
 {
     const mf_replicated_params *p = check_of(e);
-    return mf_error_new_at(place ? place : e->address, MF_ERROR_DEVICE,
+    return mf_error_new_at(location ? location : e->address, MF_ERROR_DEVICE,
                            "check_replicated: %s differs over the axis %s: device%s %s %s other bits than device %d",
                            *p->leaf ? p->leaf : "the value", p->axes->at[0], count > 1 ? "s" : "", differ, count > 1 ? "hold" : "holds",
                            first);

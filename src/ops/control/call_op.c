@@ -19,7 +19,7 @@ nested_call nested_call_of(const mf_eqn *e, mf_program *p)
 
 mf_error_object *nested_call_type(mf_type_context *c)
 {
-    const mf_program *p = ((const mf_jit_params *)c->params)->program;
+    const mf_program *p = *(mf_program *const *)c->params;
     if (c->in_count != p->in_count)
         return mf_type_error(c, MF_ERROR_ARGUMENT, "%d operands for a program of %d inputs", c->in_count, p->in_count);
     mf_error_object *error = nested_check(c, 0, p, 0, p->in_count, "program");

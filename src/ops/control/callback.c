@@ -5,7 +5,7 @@
 #include "ops/control/callback.h"
 
 #include "base/thread/cancel.h"
-#include "base/vector.h"
+#include "base/memory/vector.h"
 #include "ops/elementwise/loops.h"
 #include "ops/control/nested.h"
 #include "trace/dispatch.h"

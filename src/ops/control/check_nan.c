@@ -34,9 +34,9 @@ static int64_t first_nan(const mf_type *t, const void *data)
     return -1;
 }
 
-mf_error_object *mf_nan_error(const mf_eqn *e, const void *place, int operand, int64_t element)
+mf_error_object *mf_nan_error(const mf_eqn *e, const void *location, int operand, int64_t element)
 {
-    return mf_error_new_at(place ? place : e->address, MF_ERROR_ARGUMENT,
+    return mf_error_new_at(location ? location : e->address, MF_ERROR_ARGUMENT,
                            "invalid value (nan) encountered in %s: element %lld of %s, of operands without one",
                            ((const mf_check_nan_params *)e->params)->op, (long long)element, mf_type_name(e->in[operand]->type));
 }
@@ -56,8 +56,8 @@ MF_EVALUATE_RULE(check_nan_evaluate)
     return NULL;
 }
 
-/* The place of the first NaN, row by row; all bits where there is none. */
-static mf_hlo_value place_of_nan(mf_hlo *h, mf_hlo_value x)
+/* The index of the first NaN, row by row; all bits where there is none. */
+static mf_hlo_value index_of_nan(mf_hlo *h, mf_hlo_value x)
 {
     const mf_type *number = mf_type_scalar(MF_U64, false), *row = mf_type_get(MF_U64, false, 1, &x.type->size);
     mf_hlo_value is = h_compare(h, "NE", false, x, x), none = h_bytes(h, row, &(uint64_t){ UINT64_MAX });
@@ -77,11 +77,11 @@ MF_HLO_RULE(check_nan_hlo)
         return;
     mf_hlo_value none = h_bytes(h, mf_type_scalar(MF_U64, false), &(uint64_t){ UINT64_MAX });
     for (int i = (int)p->results; i < e->in_count; i++)
-        given = h_binary(h, "or", given, h_compare(h, "NE", false, place_of_nan(h, in[i]), none));
+        given = h_binary(h, "or", given, h_compare(h, "NE", false, index_of_nan(h, in[i]), none));
     for (int i = 0; i < p->results; i++) {
-        mf_hlo_value place = place_of_nan(h, in[i]);
-        any = h_binary(h, "and", h_compare(h, "NE", false, place, none), h_unary(h, "not", given));
-        h_find(h, e, i, any, h_select(h, any, place, h_scalar(h, MF_U64, 0)), NULL);
+        mf_hlo_value index = index_of_nan(h, in[i]);
+        any = h_binary(h, "and", h_compare(h, "NE", false, index, none), h_unary(h, "not", given));
+        h_find(h, e, i, any, h_select(h, any, index, h_scalar(h, MF_U64, 0)), NULL);
     }
 }
 

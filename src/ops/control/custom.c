@@ -9,18 +9,6 @@ static const mf_custom_params *custom_of(const mf_eqn *e) { return e->params; }
 
 static const mf_custom_rule *rule_of(const mf_eqn *e) { return custom_of(e)->rule; }
 
-static mf_error_object *custom_type_rule(mf_type_context *c)
-{
-    const mf_program *p = ((const mf_custom_params *)c->params)->program;
-    if (c->in_count != p->in_count)
-        return mf_type_error(c, MF_ERROR_ARGUMENT, "%d operands for a program of %d inputs", c->in_count, p->in_count);
-    mf_error_object *error = nested_check(c, 0, p, 0, p->in_count, "program");
-    const mf_type **out = error ? NULL : mf_type_outputs(c, p->out_count);
-    for (int o = 0; out && o < p->out_count; o++)
-        out[o] = p->out[o]->type;
-    return error;
-}
-
 /* ------------------------------------------------------------------ what rules give, checked */
 
 static int inexact_count(mf_variable *const *vars, int count)
@@ -301,7 +289,7 @@ const mf_op mf_op_custom_jvp_call = {
     .params = custom_params,
     .params_size = sizeof(mf_custom_params),
     .flags = MF_OP_CONTROL | MF_OP_CALL,
-    .type_rule = custom_type_rule,
+    .type_rule = nested_call_type,
     .jvp = custom_jvp_jvp,
     .transpose = custom_transpose,
     .partial_eval = mf_partial_eval_all_or_nothing,
@@ -394,7 +382,7 @@ const mf_op mf_op_custom_vjp_call = {
     .params = custom_params,
     .params_size = sizeof(mf_custom_params),
     .flags = MF_OP_CONTROL | MF_OP_CALL,
-    .type_rule = custom_type_rule,
+    .type_rule = nested_call_type,
     .jvp = custom_vjp_jvp,
     .transpose = custom_transpose,
     .partial_eval = mf_partial_eval_all_or_nothing,

@@ -1,5 +1,5 @@
 /* Custom derivative rules: what custom_jvp_call and custom_vjp_call carry. The tracing layer makes one per decorated function and fills
- * the callbacks; the rows call them when a derivative is needed, with the types of that moment. A rule owns copies of its contexts.
+ * the callbacks; the ops call them when a derivative is needed, with the types of that moment. A rule owns copies of its contexts.
  * Programs handed out are one reference each, or NULL and *error; they are traced under `env`, the axes in scope where the call was
  * recorded. The call's leading `consts` operands are captures of the primal function and are not given to the rule. */
 #ifndef MF_OPS_CONTROL_CUSTOM_H

@@ -1,4 +1,4 @@
-/* What the rows with nested programs share. Invariant: nothing here knows an op; programs handed out are one reference each. */
+/* What the ops with nested programs share. Invariant: nothing here knows an op; programs handed out are one reference each. */
 #include "ops/control/nested.h"
 
 const char *const nested_no_samples[] = { NULL };
@@ -208,6 +208,49 @@ void nested_transpose_call(mf_builder *b, const nested_call *like, const mf_eqn 
     for (int i = 0, from = 0; i < e->in_count; i++)
         ct_in[i] = gives[i] ? results[from++] : NULL;
     mf_drop(p);
+}
+
+/* ------------------------------------------------------------------ loops */
+
+mf_program *nested_loop_jvp(mf_builder *b, const mf_program *body, int consts, int carries, bool *has, bool *gives)
+{
+    mf_error_object *error = NULL;
+    for (;;) {
+        bool grew = false;
+        for (int o = 0; o < body->out_count; o++)
+            gives[o] = o < carries && has[consts + o];
+        mf_program *p = mf_jvp_program(body, b->env, has, gives, &error);
+        if (!p)
+            nested_fail(b, error);
+        for (int o = 0; p && o < carries; o++) {
+            grew = grew || (gives[o] && !has[consts + o]);
+            has[consts + o] = gives[o];
+        }
+        if (!p || !grew)
+            return p;
+        mf_drop(p);
+    }
+}
+
+mf_program *nested_loop_batch(mf_batch_context *c, const mf_program *body, int consts, int carries, int *axis, int *out_axis)
+{
+    mf_error_object *error = NULL;
+    for (bool grew = true;;) {
+        for (int o = 0; o < body->out_count; o++)
+            out_axis[o] = grew || o >= carries ? MF_BATCH_ANYWHERE : axis[consts + o];
+        mf_program *p = mf_batch_program(body, c->b->env, c->axis_name, c->size, axis, out_axis, &error);
+        if (!p)
+            nested_fail(c->b, error);
+        if (!p || !grew)
+            return p;
+        mf_drop(p);
+        grew = false;
+        for (int o = 0; o < carries; o++)
+            if (out_axis[o] >= 0 && axis[consts + o] < 0) {
+                axis[consts + o] = 0;
+                grew = true;
+            }
+    }
 }
 
 /* ------------------------------------------------------------------ the rest */

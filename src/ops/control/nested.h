@@ -1,11 +1,11 @@
-/* Rows with nested programs share these: checking operands against a program's inputs, splitting it, pruning it, emitting many results.
+/* Ops with nested programs share these: checking operands against a program's inputs, splitting it, pruning it, emitting many results.
  * Scratch memory comes from the arena of the program under construction and dies with it. */
 #ifndef MF_OPS_CONTROL_NESTED_H
 #define MF_OPS_CONTROL_NESTED_H
 
 #include "ops/emit.h"
 #include "ops/params.h"
-#include "ops/rows.h"
+#include "ops/ops.h"
 #include "passes/passes.h"
 #include "transform/rules/partial.h"
 #include "transform/rules/sweep.h"
@@ -65,7 +65,7 @@ typedef struct nested_call {
     };
 } nested_call;
 nested_call nested_call_of(const mf_eqn *e, mf_program *p); /* e's params with another program; not retained */
-mf_error_object *nested_call_type(mf_type_context *c);
+mf_error_object *nested_call_type(mf_type_context *c);      /* of any params that begin with the program */
 void nested_call_jvp(mf_builder *b, const mf_eqn *e, mf_variable *const *in, mf_variable *const *tin, mf_variable **out,
                      mf_variable **tout);
 void nested_call_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_variable *const *in, mf_variable *const *ct,
@@ -75,9 +75,16 @@ void nested_call_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *const 
 void nested_call_variance(const mf_eqn *e, const mf_axis_env *env, const uint64_t *in, uint64_t *out);
 mf_cost nested_call_cost(const mf_eqn *e);
 
-/* Transposes the program of `like` as a call of e's operands, whatever row e has. */
+/* Transposes the program of `like` as a call of e's operands, whatever op e has. */
 void nested_transpose_call(mf_builder *b, const nested_call *like, const mf_eqn *e, const bool *linear, mf_variable *const *in,
                            mf_variable *const *ct, mf_variable **ct_in);
+
+/* ---- loops: of a body whose inputs are `consts` constants, the carry, and maybe more, and whose first results are the carry again. What the
+ * carry has on its way in grows until it covers what comes out. One reference, or NULL after failing the builder. */
+/* has, gives: by the body's inputs and results, whether there is a tangent. */
+mf_program *nested_loop_jvp(mf_builder *b, const mf_program *body, int consts, int carries, bool *has, bool *gives);
+/* axis, out_axis: by the body's inputs and results; the carry's batch is in front, that of other results where it falls. */
+mf_program *nested_loop_batch(mf_batch_context *c, const mf_program *body, int consts, int carries, int *axis, int *out_axis);
 
 /* ---- the rest */
 void nested_forget(mf_error_object *e); /* an error that only meant "leave it as it is" */
@@ -85,6 +92,6 @@ void nested_forget(mf_error_object *e); /* an error that only meant "leave it as
 mf_program *nested_prune(const mf_program *p, const bool *used_out, bool *used_in, mf_error_object **error);
 void nested_variance(const mf_program *p, const mf_axis_env *env, const uint64_t *in, uint64_t *out);
 mf_cost nested_cost(const mf_program *p);
-extern const char *const nested_no_samples[]; /* of rows that call functions of C, which no text can name */
+extern const char *const nested_no_samples[]; /* of ops that call functions of C, which no text can name */
 
 #endif

@@ -1,18 +1,8 @@
 /* scan: the body runs `length` times on a carry and on slices of the xs. Operands: constants, carry, xs; results: carry, ys. xs and ys
  * have the rounds along axis 0; `reverse` starts at the last.
  * Invariant: the carry keeps its types; transforms find what it needs (tangents, a batch dimension) as a fixpoint. Reverse mode runs
- * the loop backwards: residuals that differ between rounds are stacked, those that don't stay constants. */
-#include "ops/control/nested.h"
-
-static const mf_scan_params *scan_of(const mf_eqn *e) { return e->params; }
-
-static int consts(const mf_eqn *e) { return (int)scan_of(e)->consts; }
-static int carries(const mf_eqn *e) { return (int)scan_of(e)->carry; }
-static int xs_from(const mf_eqn *e) { return consts(e) + carries(e); } /* position of the first xs */
-
-/* 0: a constant, 1: the carry, 2: xs. The same for a body's inputs; results: 1: the carry, 2: ys. */
-static int part_of(const mf_eqn *e, int input) { return input < consts(e) ? 0 : input < xs_from(e) ? 1 : 2; }
-static int part_of_result(const mf_eqn *e, int output) { return output < carries(e) ? 1 : 2; }
+ * the loop backwards, on what scan_partial_eval.c has kept of the rounds. */
+#include "ops/control/scan.h"
 
 static mf_error_object *check_xs(const mf_type_context *c, const mf_scan_params *s, int i)
 {
@@ -46,44 +36,14 @@ static mf_error_object *scan_type_rule(mf_type_context *c)
     return error;
 }
 
-/* ------------------------------------------------------------------ loops under construction */
-
-/* Operands and the body's inputs, part by part. */
-typedef struct scan_loop {
-    int64_t consts, carry;
-    nested_list operands;
-    int count, *order; /* by new input of the body: the old one */
-    int out_count, *out;
-} scan_loop;
-
-static void emit_scan(mf_builder *b, const mf_eqn *e, mf_program *body, int64_t constants, int64_t carry, bool reverse,
-                      const nested_list *in, mf_variable **out)
+void scan_emit(mf_builder *b, const mf_eqn *e, mf_program *body, int64_t constants, int64_t carry, bool reverse, const nested_list *in,
+               mf_variable **out)
 {
     mf_scan_params p = { body, scan_of(e)->length, constants, carry, reverse };
     mf_emit_into(b, &mf_op_scan, &p, in->at, in->count, out, body->out_count);
 }
 
 /* ------------------------------------------------------------------ forward mode */
-
-static mf_program *differentiate_body(mf_builder *b, const mf_eqn *e, bool *has, bool *gives)
-{
-    mf_error_object *error = NULL;
-    for (;;) {
-        bool grew = false;
-        for (int o = 0; o < e->out_count; o++)
-            gives[o] = o < carries(e) && has[consts(e) + o];
-        mf_program *p = mf_jvp_program(scan_of(e)->body, b->env, has, gives, &error);
-        if (!p)
-            nested_fail(b, error);
-        for (int o = 0; p && o < carries(e); o++) {
-            grew = grew || (gives[o] && !has[consts(e) + o]);
-            has[consts(e) + o] = gives[o];
-        }
-        if (!p || !grew)
-            return p;
-        mf_drop(p);
-    }
-}
 
 static mf_program *ordered_derivative(mf_builder *b, const mf_eqn *e, const bool *has, const bool *gives, const mf_program *p)
 {
@@ -94,16 +54,16 @@ static mf_program *ordered_derivative(mf_builder *b, const mf_eqn *e, const bool
         return NULL;
     for (int part = 0; part < 3; part++) {
         for (int i = 0; i < e->in_count; i++)
-            if (part_of(e, i) == part)
+            if (scan_part(e, i) == part)
                 order[count++] = i;
         for (int i = 0, at = e->in_count; i < e->in_count; at += has[i++])
-            if (part_of(e, i) == part && has[i])
+            if (scan_part(e, i) == part && has[i])
                 order[count++] = at;
         for (int o = 0; o < e->out_count; o++)
-            if (part_of_result(e, o) == part)
+            if (scan_result_part(e, o) == part)
                 out[outs++] = o;
         for (int o = 0, at = e->out_count; o < e->out_count; at += gives[o++])
-            if (part_of_result(e, o) == part && gives[o])
+            if (scan_result_part(e, o) == part && gives[o])
                 out[outs++] = at;
     }
     mf_program *result = nested_rewire(p, b->env, order, count, NULL, out, outs, &error);
@@ -123,222 +83,29 @@ static void scan_jvp(mf_builder *b, const mf_eqn *e, mf_variable *const *in, mf_
         return;
     for (int i = 0; i < e->in_count; i++)
         has[i] = tin[i];
-    mf_program *p = differentiate_body(b, e, has, gives), *body = p ? ordered_derivative(b, e, has, gives, p) : NULL;
+    mf_program *p = nested_loop_jvp(b, scan_of(e)->body, scan_consts(e), scan_carries(e), has, gives);
+    mf_program *body = p ? ordered_derivative(b, e, has, gives, p) : NULL;
     for (int part = 0; part < 3 && body; part++) {
         for (int i = 0; i < e->in_count; i++)
-            if (part_of(e, i) == part)
+            if (scan_part(e, i) == part)
                 nested_put(&operands, in[i]);
         for (int i = 0; i < e->in_count; i++)
-            if (part_of(e, i) == part && has[i])
+            if (scan_part(e, i) == part && has[i])
                 nested_put(&operands, mf_tangent_or_zeros(b, tin[i], in[i]->type));
         parts[part] = operands.count;
     }
     if (body)
-        emit_scan(b, e, body, parts[0], parts[1] - parts[0], scan_of(e)->reverse, &operands, results);
+        scan_emit(b, e, body, parts[0], parts[1] - parts[0], scan_of(e)->reverse, &operands, results);
     for (int part = 1; part < 3 && !b->error; part++) {
         for (int o = 0; o < e->out_count; o++)
-            if (part_of_result(e, o) == part)
+            if (scan_result_part(e, o) == part)
                 out[o] = results[at++];
         for (int o = 0; o < e->out_count; o++)
-            if (part_of_result(e, o) == part)
+            if (scan_result_part(e, o) == part)
                 tout[o] = gives[o] ? results[at++] : NULL;
     }
     mf_drop(p);
     mf_drop(body);
-}
-
-/* ------------------------------------------------------------------ partial evaluation */
-
-/* The body's split, once the known part of the carry is one that stays known. known: by input. */
-static bool split_body(mf_partial_context *c, const mf_eqn *e, bool *known, nested_parts *parts)
-{
-    bool *force = mf_partial_room(c, e->out_count, sizeof *force);
-    while (force) {
-        bool shrunk = false;
-        for (int o = 0; o < carries(e); o++)
-            force[o] = !known[consts(e) + o];
-        if (!nested_split(c, c->env, scan_of(e)->body, known, force, parts))
-            return false;
-        for (int o = 0; o < carries(e); o++)
-            if (known[consts(e) + o] && !parts->known_out[o]) {
-                known[consts(e) + o] = false;
-                shrunk = true;
-            }
-        if (!shrunk)
-            return true;
-        nested_parts_drop(parts);
-    }
-    return false;
-}
-
-/* The known body may have left out inputs, but the carry must go in where it comes out; the residuals are more ys. */
-static mf_program *known_body(mf_partial_context *c, const mf_eqn *e, const bool *known, const nested_parts *parts, scan_loop *l)
-{
-    const mf_program *k = parts->known;
-    mf_error_object *error = NULL;
-    int extras = 0;
-    int *where = mf_partial_room(c, e->in_count, sizeof *where);
-    const mf_type **extra = mf_partial_room(c, e->in_count, sizeof *extra);
-    l->order = mf_partial_room(c, e->in_count, sizeof *l->order);
-    l->out = mf_partial_room(c, k->out_count, sizeof *l->out);
-    l->operands.at = mf_partial_room(c, e->in_count, sizeof *l->operands.at);
-    if (mf_partial_failed(c))
-        return NULL;
-    for (int i = 0; i < parts->known_in_count; i++)
-        where[parts->known_from[i]] = i + 1;
-    for (int i = 0; i < e->in_count; i++) {
-        bool needed = known[i] && (where[i] || part_of(e, i) == 1);
-        if (!needed)
-            continue;
-        if (!where[i])
-            extra[extras] = scan_of(e)->body->in[i]->type;
-        l->order[l->count++] = where[i] ? where[i] - 1 : -1 - extras++;
-        nested_put(&l->operands, mf_partial_known(c, e->in[i]));
-        l->consts += part_of(e, i) == 0;
-        l->carry += part_of(e, i) == 1;
-    }
-    for (int o = 0; o < k->out_count; o++)
-        l->out[o] = o;
-    mf_program *p = nested_rewire(k, c->env, l->order, l->count, extra, l->out, k->out_count, &error);
-    if (!p)
-        mf_partial_fail(c, error);
-    return p;
-}
-
-static void emit_known(mf_partial_context *c, const mf_eqn *e, const bool *known, const nested_parts *parts, mf_variable **out)
-{
-    scan_loop l = { 0 };
-    mf_program *p = parts->known->out_count ? known_body(c, e, known, parts, &l) : NULL;
-    if (p)
-        emit_scan(&c->known_builder, e, p, l.consts, l.carry, scan_of(e)->reverse, &l.operands, out);
-    mf_drop(p);
-}
-
-/* A residual that is a constant of the loop stays one, a slice of known xs comes from those xs; the others were stacked. A known carry
- * that is handed on as it is was stacked too: see stack_carries. */
-static mf_program *unknown_body(mf_partial_context *c, const mf_eqn *e, const bool *known, const nested_parts *parts,
-                                mf_variable *const *out, scan_loop *l)
-{
-    const mf_program *u = parts->unknown;
-    mf_error_object *error = NULL;
-    l->order = mf_partial_room(c, u->in_count, sizeof *l->order);
-    l->out = mf_partial_room(c, u->out_count, sizeof *l->out);
-    l->operands.at = mf_partial_room(c, u->in_count, sizeof *l->operands.at);
-    if (mf_partial_failed(c))
-        return NULL;
-    for (int part = 0; part < 3; part++) {
-        for (int r = 0, made = parts->known_out_count; r < parts->residual_count; r++) {
-            int from = parts->forward[r];
-            mf_variable *stacked = from < 0 ? out[made++] : NULL;
-            if ((from < 0 ? 2 : part_of(e, from)) != part)
-                continue;
-            l->order[l->count++] = r;
-            nested_put(&l->operands, stacked ? mf_partial_residual(c, stacked) : mf_partial_unknown(c, e->in[from]));
-        }
-        for (int i = 0, at = parts->residual_count; i < e->in_count; at += !known[i++])
-            if (part_of(e, i) == part && !known[i]) {
-                l->order[l->count++] = at;
-                nested_put(&l->operands, mf_partial_unknown(c, e->in[i]));
-            }
-        l->consts = part == 0 ? l->count : l->consts;
-        l->carry = part == 1 ? l->count - l->consts : l->carry;
-    }
-    for (int o = 0; o < u->out_count; o++)
-        l->out[o] = o;
-    mf_program *p = nested_rewire(u, c->env, l->order, l->count, NULL, l->out, u->out_count, &error);
-    if (!p)
-        mf_partial_fail(c, error);
-    return p;
-}
-
-static bool is_known_carry(const mf_eqn *e, const nested_parts *parts, int residual)
-{
-    return parts->forward[residual] >= 0 && part_of(e, parts->forward[residual]) == 1;
-}
-
-/* The known body with those of its inputs that `from` lists, and the residuals that are a carry among its outputs. */
-static mf_program *carries_stacked(mf_partial_context *c, const mf_eqn *e, const nested_parts *parts, const int *from, int ins,
-                                   mf_error_object **error)
-{
-    const mf_program *k = parts->known;
-    mf_builder b;
-    int count = parts->known_out_count, made = parts->known_out_count;
-    mf_builder_init(&b, c->env);
-    mf_variable **in = nested_room(&b, e->in_count, sizeof *in), **by_input = nested_room(&b, e->in_count, sizeof *by_input);
-    mf_variable **old = nested_room(&b, k->out_count, sizeof *old),
-                **out = nested_room(&b, k->out_count + parts->residual_count, sizeof *out);
-    for (int i = 0; i < ins && !b.error; i++)
-        by_input[from[i]] = mf_builder_input(&b, scan_of(e)->body->in[from[i]]->type);
-    for (int i = 0; i < parts->known_in_count && !b.error; i++)
-        in[i] = by_input[parts->known_from[i]];
-    if (!b.error)
-        mf_inline(&b, k, in, old);
-    for (int o = 0; o < parts->known_out_count && !b.error; o++)
-        out[o] = old[o];
-    for (int r = 0; r < parts->residual_count && !b.error; r++) {
-        if (parts->forward[r] < 0)
-            out[count++] = old[made++];
-        else if (is_known_carry(e, parts, r))
-            out[count++] = by_input[parts->forward[r]];
-    }
-    return mf_builder_finish(&b, out, b.error ? 0 : count, error);
-}
-
-/* A residual that is a known carry differs between rounds, so it can't be forwarded from the operand: it becomes one more output of the
- * known body again. */
-static bool stack_carries(mf_partial_context *c, const mf_eqn *e, nested_parts *parts)
-{
-    mf_error_object *error = NULL;
-    int ins = 0, *from = mf_partial_room(c, e->in_count, sizeof *from);
-    bool any = false, *wanted = mf_partial_room(c, e->in_count, sizeof *wanted);
-    if (!from || !wanted)
-        return false;
-    for (int i = 0; i < parts->known_in_count; i++)
-        wanted[parts->known_from[i]] = true;
-    for (int r = 0; r < parts->residual_count; r++)
-        if (is_known_carry(e, parts, r))
-            any = wanted[parts->forward[r]] = true;
-    if (!any)
-        return true;
-    for (int i = 0; i < e->in_count; i++)
-        if (wanted[i])
-            from[ins++] = i;
-    mf_program *p = carries_stacked(c, e, parts, from, ins, &error);
-    if (!p) {
-        mf_partial_fail(c, error);
-        return false;
-    }
-    for (int r = 0; r < parts->residual_count; r++)
-        if (is_known_carry(e, parts, r))
-            parts->forward[r] = -1;
-    mf_drop(parts->known);
-    parts->known = p;
-    parts->known_from = from;
-    parts->known_in_count = ins;
-    return true;
-}
-
-static void scan_partial_eval(mf_partial_context *c, const mf_eqn *e)
-{
-    nested_parts parts = { 0 };
-    scan_loop l = { 0 };
-    bool *known = nested_known(c, e);
-    mf_variable **out = NULL;
-    if (!known || !split_body(c, e, known, &parts))
-        return;
-    if (stack_carries(c, e, &parts))
-        out = mf_partial_room(c, e->out_count + parts.residual_count, sizeof *out);
-    if (out)
-        emit_known(c, e, known, &parts, out);
-    if (out && !mf_partial_failed(c)) {
-        nested_set_known(c, e, &parts, out);
-        mf_program *p = parts.unknown->out_count ? unknown_body(c, e, known, &parts, out, &l) : NULL;
-        if (p)
-            emit_scan(&c->unknown_builder, e, p, l.consts, l.carry, scan_of(e)->reverse, &l.operands, out);
-        nested_set_unknown(c, e, &parts, out);
-        mf_drop(p);
-    }
-    nested_parts_drop(&parts);
 }
 
 /* ------------------------------------------------------------------ transposition */
@@ -351,7 +118,7 @@ typedef struct turned {
     bool *gives; /* by input: its cotangent comes out */
 } turned;
 
-static bool is(const turned *t, int input, int part, bool linear) { return part_of(t->e, input) == part && t->linear[input] == linear; }
+static bool is(const turned *t, int input, int part, bool linear) { return scan_part(t->e, input) == part && t->linear[input] == linear; }
 
 /* Body of the way back. Inputs: plain constants; carry cotangents, sums; ys cotangents, plain xs. Outputs: carry cotangents, sums;
  * xs cotangents. back: the transposed body: plain inputs, then cotangents; cotangents of linear inputs. */
@@ -369,12 +136,12 @@ static mf_program *turned_body(mf_builder *outer, const turned *t, const mf_prog
     for (int i = 0; i < e->in_count && !b.error; i++)
         if (is(t, i, 0, false))
             plain[i] = mf_builder_input(&b, body->in[i]->type);
-    for (int o = 0; o < carries(e) && !b.error; o++)
+    for (int o = 0; o < scan_carries(e) && !b.error; o++)
         ct[o] = mf_builder_input(&b, mf_tangent_type(body->out[o]->type));
     for (int i = 0; i < e->in_count && !b.error; i++)
         if (is(t, i, 0, true) && t->gives[i])
             sum[i] = mf_builder_input(&b, mf_tangent_type(body->in[i]->type));
-    for (int o = carries(e); o < e->out_count && !b.error; o++)
+    for (int o = scan_carries(e); o < e->out_count && !b.error; o++)
         if (t->has[o])
             ct[o] = mf_builder_input(&b, mf_tangent_type(body->out[o]->type));
     for (int i = 0; i < e->in_count && !b.error; i++)
@@ -407,11 +174,11 @@ static bool *linear_inputs(mf_builder *b, const mf_eqn *e, const bool *linear)
 {
     bool *all = nested_room(b, e->in_count, sizeof *all);
     for (int i = 0; all && i < e->in_count; i++) {
-        all[i] = linear[i] || part_of(e, i) == 1;
-        if (part_of(e, i) != 1 || mf_tangent_type(e->in[i]->type))
+        all[i] = linear[i] || scan_part(e, i) == 1;
+        if (scan_part(e, i) != 1 || mf_tangent_type(e->in[i]->type))
             continue;
         nested_fail(b, mf_error_new(MF_ERROR_ARGUMENT, "scan: its transpose needs a carry that is linear in all its parts; part %d is %s",
-                                    i - consts(e), mf_type_name(e->in[i]->type)));
+                                    i - scan_consts(e), mf_type_name(e->in[i]->type)));
         return NULL;
     }
     return all;
@@ -422,10 +189,10 @@ static mf_program *transpose_body(mf_builder *b, turned *t)
 {
     const mf_eqn *e = t->e;
     mf_error_object *error = NULL;
-    for (int o = 0; o < carries(e); o++)
+    for (int o = 0; o < scan_carries(e); o++)
         t->has[o] = true;
     for (int i = 0; i < e->in_count; i++)
-        t->gives[i] = part_of(e, i) == 1;
+        t->gives[i] = scan_part(e, i) == 1;
     mf_program *p = mf_transpose_program(scan_of(e)->body, b->env, t->linear, t->has, t->gives, &error);
     if (!p)
         nested_fail(b, error);
@@ -440,31 +207,31 @@ static void scan_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, m
     mf_variable **results = nested_room(b, e->in_count, sizeof *results);
     if (b->error)
         return;
-    for (int o = carries(e); o < e->out_count; o++)
+    for (int o = scan_carries(e); o < e->out_count; o++)
         t.has[o] = ct[o];
     mf_program *back = transpose_body(b, &t), *body = back ? turned_body(b, &t, back) : NULL;
-    for (int i = 0; i < consts(e) && body; i++)
+    for (int i = 0; i < scan_consts(e) && body; i++)
         if (!linear[i])
             nested_put(&operands, in[i]);
     int constants = operands.count;
-    for (int o = 0; o < carries(e) && body; o++)
+    for (int o = 0; o < scan_carries(e) && body; o++)
         nested_put(&operands, mf_tangent_or_zeros(b, ct[o], e->out[o]->type));
-    for (int i = 0; i < consts(e) && body; i++)
+    for (int i = 0; i < scan_consts(e) && body; i++)
         if (t.gives[i])
             nested_put(&operands, mf_tangent_zeros(b, e->in[i]->type));
     int carry = operands.count - constants;
-    for (int o = carries(e); o < e->out_count && body; o++)
+    for (int o = scan_carries(e); o < e->out_count && body; o++)
         if (t.has[o])
             nested_put(&operands, ct[o]);
-    for (int i = xs_from(e); i < e->in_count && body; i++)
+    for (int i = scan_xs_from(e); i < e->in_count && body; i++)
         if (!linear[i])
             nested_put(&operands, in[i]);
     if (body)
-        emit_scan(b, e, body, constants, carry, !scan_of(e)->reverse, &operands, results);
+        scan_emit(b, e, body, constants, carry, !scan_of(e)->reverse, &operands, results);
     static const int order[3] = { 1, 0, 2 };
     for (int part = 0, at = 0; part < 3 && !b->error; part++)
         for (int i = 0; i < e->in_count; i++)
-            if (part_of(e, i) == order[part])
+            if (scan_part(e, i) == order[part])
                 ct_in[i] = t.gives[i] ? results[at++] : NULL;
     mf_drop(back);
     mf_drop(body);
@@ -479,10 +246,10 @@ static bool close_over_carry(const mf_eqn *e, bool *used_out, bool *used_in)
         grew = false;
         if (!mf_program_uses(scan_of(e)->body, used_out, used_in))
             return false;
-        for (int o = 0; o < carries(e); o++) {
-            bool either = used_out[o] || used_in[consts(e) + o];
+        for (int o = 0; o < scan_carries(e); o++) {
+            bool either = used_out[o] || used_in[scan_consts(e) + o];
             grew = grew || (either && !used_out[o]);
-            used_out[o] = used_in[consts(e) + o] = either;
+            used_out[o] = used_in[scan_consts(e) + o] = either;
         }
     }
     return true;
@@ -521,9 +288,9 @@ static bool scan_dce(const mf_eqn *e, const bool *used_out, bool *used_in, const
         *smaller = *scan_of(e);
         smaller->body = body;
         smaller->consts = smaller->carry = 0;
-        for (int i = 0; i < xs_from(e); i++) {
-            smaller->consts += used_in[i] && i < consts(e);
-            smaller->carry += used_in[i] && i >= consts(e);
+        for (int i = 0; i < scan_xs_from(e); i++) {
+            smaller->consts += used_in[i] && i < scan_consts(e);
+            smaller->carry += used_in[i] && i >= scan_consts(e);
         }
     } else {
         mf_drop(body);
@@ -536,28 +303,6 @@ static bool scan_dce(const mf_eqn *e, const bool *used_out, bool *used_in, const
 
 /* ------------------------------------------------------------------ batching */
 
-/* axis: by the body's inputs. The carry's batch is in front; ys' where it falls. */
-static mf_program *batch_body(mf_batch_context *c, const mf_eqn *e, int *axis, int *out_axis)
-{
-    mf_error_object *error = NULL;
-    for (bool grew = true;;) {
-        for (int o = 0; o < e->out_count; o++)
-            out_axis[o] = grew || o >= carries(e) ? MF_BATCH_ANYWHERE : axis[consts(e) + o];
-        mf_program *p = mf_batch_program(scan_of(e)->body, c->b->env, c->axis_name, c->size, axis, out_axis, &error);
-        if (!p)
-            nested_fail(c->b, error);
-        if (!p || !grew)
-            return p;
-        mf_drop(p);
-        grew = false;
-        for (int o = 0; o < carries(e); o++)
-            if (out_axis[o] >= 0 && axis[consts(e) + o] < 0) {
-                axis[consts(e) + o] = 0;
-                grew = true;
-            }
-    }
-}
-
 /* xs keep their batch where it is, unless it is in front of the rounds. */
 static void scan_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *const *in, const int *in_axis, mf_variable **out, int *out_axis)
 {
@@ -567,23 +312,23 @@ static void scan_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *const 
         return;
     for (int i = 0; i < e->in_count; i++) {
         axis[i] = in_axis[i];
-        if (in_axis[i] >= 0 && part_of(e, i) == 1)
+        if (in_axis[i] >= 0 && scan_part(e, i) == 1)
             axis[i] = 0;
-        if (in_axis[i] >= 0 && part_of(e, i) == 2)
+        if (in_axis[i] >= 0 && scan_part(e, i) == 2)
             axis[i] = in_axis[i] > 0 ? in_axis[i] - 1 : 0;
     }
-    mf_program *body = batch_body(c, e, axis, out_axis);
+    mf_program *body = nested_loop_batch(c, scan_of(e)->body, scan_consts(e), scan_carries(e), axis, out_axis);
     for (int i = 0; i < e->in_count && body; i++) {
         mf_variable *x = in[i];
-        if (part_of(e, i) == 1 && axis[i] >= 0)
+        if (scan_part(e, i) == 1 && axis[i] >= 0)
             x = e_batched_at(c, x, in_axis[i], 0);
-        if (part_of(e, i) == 2 && in_axis[i] == 0)
+        if (scan_part(e, i) == 2 && in_axis[i] == 0)
             x = e_move_axis(c->b, x, 0, 1);
         nested_put(&operands, x);
     }
     if (body)
-        emit_scan(c->b, e, body, consts(e), carries(e), scan_of(e)->reverse, &operands, out);
-    for (int o = carries(e); o < e->out_count; o++)
+        scan_emit(c->b, e, body, scan_consts(e), scan_carries(e), scan_of(e)->reverse, &operands, out);
+    for (int o = scan_carries(e); o < e->out_count; o++)
         out_axis[o] += out_axis[o] >= 0;
     mf_drop(body);
 }
@@ -600,10 +345,10 @@ static void scan_variance(const mf_eqn *e, const mf_axis_env *env, const uint64_
     for (bool grew = of_body; grew;) {
         grew = false;
         nested_variance(scan_of(e)->body, env, of_body, out);
-        for (int o = 0; o < carries(e); o++) {
-            uint64_t joined = out[o] | of_body[consts(e) + o];
-            grew = grew || joined != of_body[consts(e) + o];
-            out[o] = of_body[consts(e) + o] = joined;
+        for (int o = 0; o < scan_carries(e); o++) {
+            uint64_t joined = out[o] | of_body[scan_consts(e) + o];
+            grew = grew || joined != of_body[scan_consts(e) + o];
+            out[o] = of_body[scan_consts(e) + o] = joined;
         }
     }
     mf_free(of_body);

@@ -41,27 +41,6 @@ static mf_error_object *while_type_rule(mf_type_context *c)
 
 /* ------------------------------------------------------------------ forward mode */
 
-/* The derivative of the body; has: by its inputs, the carry's part grows until what goes in covers what comes out. */
-static mf_program *differentiate_body(mf_builder *b, const mf_eqn *e, bool *has, bool *gives)
-{
-    mf_error_object *error = NULL;
-    for (int round = 0;; round++) {
-        bool grew = false;
-        for (int o = 0; o < e->out_count; o++)
-            gives[o] = has[body_consts(e) + o];
-        mf_program *p = mf_jvp_program(loop_of(e)->body, b->env, has, gives, &error);
-        if (!p)
-            nested_fail(b, error);
-        for (int o = 0; p && o < e->out_count; o++) {
-            grew = grew || (gives[o] && !has[body_consts(e) + o]);
-            has[body_consts(e) + o] = gives[o];
-        }
-        if (!p || !grew)
-            return p;
-        mf_drop(p);
-    }
-}
-
 /* The order of loops' inputs: constants and their tangents, carry and its tangents. */
 static mf_program *ordered_body(mf_builder *b, const mf_eqn *e, const bool *has, const mf_program *p)
 {
@@ -131,7 +110,7 @@ static void while_jvp(mf_builder *b, const mf_eqn *e, mf_variable *const *in, mf
         return;
     for (int i = nc; i < e->in_count; i++)
         has[i - nc] = tin[i];
-    mf_program *p = differentiate_body(b, e, has, gives);
+    mf_program *p = nested_loop_jvp(b, loop_of(e)->body, body_consts(e), e->out_count, has, gives);
     mf_program *body = p ? ordered_body(b, e, has, p) : NULL, *cond = body ? wider_condition(b, e, has + nb) : NULL;
     for (int i = 0; i < first; i++)
         nested_put(&operands, in[i]);
@@ -275,28 +254,10 @@ static void while_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, 
 
 /* ------------------------------------------------------------------ batching */
 
-/* axis: by the body's inputs; the carry's part grows to 0 where the body gives a batch. The final body has the carry's batch in front. */
 static mf_program *batch_body(mf_batch_context *c, const mf_eqn *e, int *axis)
 {
-    mf_error_object *error = NULL;
     int *out_axis = nested_room(c->b, e->out_count, sizeof *out_axis);
-    for (bool grew = true; out_axis;) {
-        for (int o = 0; o < e->out_count; o++)
-            out_axis[o] = grew ? MF_BATCH_ANYWHERE : axis[body_consts(e) + o];
-        mf_program *p = mf_batch_program(loop_of(e)->body, c->b->env, c->axis_name, c->size, axis, out_axis, &error);
-        if (!p)
-            nested_fail(c->b, error);
-        if (!p || !grew)
-            return p;
-        mf_drop(p);
-        grew = false;
-        for (int o = 0; o < e->out_count; o++)
-            if (out_axis[o] >= 0 && axis[body_consts(e) + o] < 0) {
-                axis[body_consts(e) + o] = 0;
-                grew = true;
-            }
-    }
-    return NULL;
+    return out_axis ? nested_loop_batch(c, loop_of(e)->body, body_consts(e), e->out_count, axis, out_axis) : NULL;
 }
 
 static mf_program *batch_condition(mf_batch_context *c, const mf_eqn *e, const int *in_axis, const int *carry_axis, bool *batched)

@@ -2,7 +2,7 @@
  * Invariant: operands that are all batched along one axis stay as they are, so a map over a late axis costs no transposition. */
 #include "ops/emit.h"
 
-#include "base/vector.h"
+#include "base/memory/vector.h"
 #include <string.h>
 
 mf_variable *e_batched_at(mf_batch_context *c, mf_variable *x, int axis, int to)

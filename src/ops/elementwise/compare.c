@@ -57,14 +57,14 @@ static void compare(const mf_loop_compare *rule, const mf_eqn *e, const void *co
         return NULL;                                                                         \
     }
 
-/* The row's name in capitals says the direction. */
+/* The op's name in capitals says the direction. */
 MF_HLO_RULE(compare_hlo)
 {
     const char direction[] = { (char)(e->op->name[0] - 'a' + 'A'), (char)(e->op->name[1] - 'a' + 'A'), 0 };
     out[0] = h_compare(h, direction, false, in[0], in[1]);
 }
 
-/* All six rows are alike but for the sign. */
+/* All six ops are alike but for the sign. */
 #define COMPARE_ROW(word, type)         \
     const mf_op mf_op_##word = {        \
         .name = #word,                  \

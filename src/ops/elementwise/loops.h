@@ -1,4 +1,4 @@
-/* What the elementwise families share: evaluation loops over every dtype, type rules by kind of dtype, short forms for rows and rules.
+/* What the elementwise families share: evaluation loops over every dtype, type rules by kind of dtype, short forms for ops and rules.
  * Invariant of the loops: f64 is computed in double; f32, f16 and bf16 are computed exactly or in double, rounded to f32, and f16 and
  * bf16 from there (one rounding after each op). Integers are widened to 64 bits, computed there and cut, so they wrap and no rule needs
  * to know a width. */
@@ -62,7 +62,7 @@ mf_error_object *mf_type_logical2(mf_type_context *c);
 mf_error_object *mf_type_integer2(mf_type_context *c);
 mf_error_object *mf_check_operands(const mf_type_context *c, int count); /* the number of them */
 
-/* ---- rows: what all elementwise rows say */
+/* ---- ops: what all elementwise ops say */
 #define MF_ELEMENTWISE_ROW                                                                                                          \
     .flags = MF_OP_ELEMENTWISE, .partial_eval = mf_partial_eval_all_or_nothing, .dce = mf_dce_whole, .batch = mf_batch_elementwise, \
     .variance = mf_variance_join
@@ -78,7 +78,7 @@ mf_error_object *mf_check_operands(const mf_type_context *c, int count); /* the 
 #define MF_LOWER_RULE(name)    static mf_kernel_value name(mf_kernel_builder *k, const mf_eqn *e, const mf_kernel_value *in)
 #define MF_EVALUATE_RULE(name) static mf_error_object *name(const mf_eqn *e, const void *const *in, void *const *out)
 
-/* The evaluation of a row by a rule of the loops; the initialiser names the functions. */
+/* The evaluation of an op by a rule of the loops; the initialiser names the functions. */
 #define MF_EVALUATE1(name, ...)                                                            \
     MF_EVALUATE_RULE(name)                                                                 \
     {                                                                                      \

@@ -24,7 +24,7 @@ static mf_cost function_cost(const mf_eqn *e)
         tout[0] = expression;                             \
     }
 
-/* What the rows have in common: a polynomial or a call. An engine that has no function of the name evaluates by the reference. */
+/* What the ops have in common: a polynomial or a call. An engine that has no function of the name evaluates by the reference. */
 #define MATH_ROW(word, type, additions, near, ...) \
     const mf_op mf_op_##word = {                   \
         .name = #word,                             \

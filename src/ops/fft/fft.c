@@ -3,7 +3,7 @@
  * kept ones take no lock. */
 #include "ops/fft/fft.h"
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "ops/linalg/matrices.h"
 
 #include <math.h>
@@ -179,7 +179,7 @@ static void plan_done(mf_fft_plan *p)
         plan_free(p);
 }
 
-/* ---- the row */
+/* ---- the op */
 
 static mf_dtype real_of(mf_dtype d) { return d == MF_C64 ? MF_F32 : d == MF_C128 ? MF_F64 : d; }
 static mf_dtype complex_of(mf_dtype d) { return d == MF_F32 ? MF_C64 : d == MF_F64 ? MF_C128 : d; }

@@ -36,7 +36,7 @@ mf_fft_run mf_fft_lines_f32, mf_fft_lines_f64;
 /* The same bits by wider vectors; the native engine picks them (steps/fft_*.c). */
 mf_fft_run mf_fft_lines_f32_avx2, mf_fft_lines_f64_avx2, mf_fft_lines_f32_avx512, mf_fft_lines_f64_avx512;
 
-/* What a row's evaluation does with either of these. */
+/* What an op's evaluation does with either of these. */
 mf_error_object *mf_fft_evaluate(const mf_eqn *e, const void *const *in, void *const *out, mf_fft_run *single, mf_fft_run *wide);
 
 #endif

@@ -166,7 +166,7 @@ static const char *const dynamic_slice_samples[] = {
     "[sizes=(3)] i16[3]{-9:9} u8[]{=200}",
     NULL,
 };
-/* StableHLO wants all starts of one dtype. A row's may differ; the widest holds each of them, but a u64 beyond the others' reach. */
+/* StableHLO wants all starts of one dtype. An op's may differ; the widest holds each of them, but a u64 beyond the others' reach. */
 static const mf_hlo_value *alike_starts(mf_hlo *h, const mf_eqn *e, const mf_hlo_value *in, int first, mf_hlo_value *alike)
 {
     for (int i = 0; i < e->in_count; i++)

@@ -1,10 +1,10 @@
 /* conv_general_dilated: convolutions over any number of spatial dimensions, with XLA's dimension numbers as lists of positions.
  *
  * Invariant: rules speak of dimensions only through the specs (batch or out feature, feature or in feature, spatial ...), so every layout
- * takes the same way. The transposes are convolutions too: of the spread cotangent with the reversed kernel, and of the operand with
+ * takes the same way. The transposes are convolutions too: of the dilated cotangent with the reversed kernel, and of the operand with
  * the cotangent as the kernel. Evaluation sums over the kernel's places row by row and then over the input features, in f32 for f16,
  * bf16 and f32, in f64 for f64; integers wrap. */
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "ops/shape/shape.h"
 
 #include <string.h>
@@ -128,9 +128,9 @@ typedef struct extents {
 static extents extents_of(const mf_eqn *e, int i)
 {
     const mf_conv_params *p = e->params;
-    return (extents){ shape_spread(e->in[0]->type->dims[p->lhs_spec->at[i + 2]], p->lhs_dilation->at[i]),
-                      shape_spread(e->in[1]->type->dims[p->rhs_spec->at[i + 2]], p->rhs_dilation->at[i]),
-                      shape_spread(e->out[0]->type->dims[p->out_spec->at[i + 2]], p->window_strides->at[i]), p->padding_low->at[i] };
+    return (extents){ shape_dilated(e->in[0]->type->dims[p->lhs_spec->at[i + 2]], p->lhs_dilation->at[i]),
+                      shape_dilated(e->in[1]->type->dims[p->rhs_spec->at[i + 2]], p->rhs_dilation->at[i]),
+                      shape_dilated(e->out[0]->type->dims[p->out_spec->at[i + 2]], p->window_strides->at[i]), p->padding_low->at[i] };
 }
 
 static mf_variable *transpose_lhs(mf_builder *b, const mf_eqn *e, mf_variable *ct, mf_variable *w)

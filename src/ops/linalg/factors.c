@@ -34,7 +34,7 @@ static mf_cost cost_of(const mf_eqn *e, double factor)
 }
 
 /* A vector as a row, or a column, of matrices that have x's shape. */
-static mf_variable *spread(mf_builder *b, mf_variable *vector, const mf_variable *x, bool as_column)
+static mf_variable *broadcast_vector(mf_builder *b, mf_variable *vector, const mf_variable *x, bool as_column)
 {
     int64_t where[MF_RANK];
     int rank = x->type->rank;
@@ -70,7 +70,7 @@ static mf_error_object *lu_type(mf_type_context *c)
 
 static mf_variable *rows_permuted(mf_builder *b, mf_variable *x, mf_variable *permutation)
 {
-    return e_take_along(b, x, spread(b, permutation, x, true), x->type->rank - 2);
+    return e_take_along(b, x, broadcast_vector(b, permutation, x, true), x->type->rank - 2);
 }
 
 /* With X = L^-1 P dA U^-1: dL = L tril(X, -1), dU = triu(X) U. F. R. de Hoog, R. S. Anderssen, M. A. Lukas, "Differentiation of matrix
@@ -255,7 +255,7 @@ MF_JVP_RULE(eigh_jvp)
     mf_variable *w = out[0], *v = out[1], *da = e_convert_type(b, tin[0], v->type);
     da = e_scale(b, e_add(b, da, e_turned(b, da, true)), 0.5);
     mf_variable *inside = e_matmul(b, e_turned(b, v, true), e_matmul(b, da, v));
-    mf_variable *gap = e_sub(b, spread(b, w, v, false), spread(b, w, v, true));
+    mf_variable *gap = e_sub(b, broadcast_vector(b, w, v, false), broadcast_vector(b, w, v, true));
     mf_variable *f = reciprocal_but(b, e_where_row(b, &mf_op_eq, v), gap);
     tout[0] = e_real_part(b, e_diagonal(b, inside));
     tout[1] = e_matmul(b, v, e_mul(b, as_dtype_of(b, f, v), inside));
@@ -342,7 +342,7 @@ static mf_error_object *svd_type(mf_type_context *c)
 static mf_variable *outside(mf_builder *b, mf_variable *u, mf_variable *dav, mf_variable *s)
 {
     mf_variable *rest = e_sub(b, dav, e_matmul(b, u, e_matmul(b, e_turned(b, u, true), dav)));
-    return e_div(b, rest, as_dtype_of(b, spread(b, s, rest, false), rest));
+    return e_div(b, rest, as_dtype_of(b, broadcast_vector(b, s, rest, false), rest));
 }
 
 /* With K = u^H dA v: ds = diag(K); du = u (F * (K S + S K^H) + (K - K^H) / (2 S) on the diagonal), dv = v (F * (S K + K^H S)), where
@@ -351,7 +351,8 @@ static mf_variable *outside(mf_builder *b, mf_variable *u, mf_variable *dav, mf_
 static void svd_tangents(mf_builder *b, mf_variable *da, mf_variable *s, mf_variable *u, mf_variable *vt, mf_variable **tout)
 {
     mf_variable *v = e_turned(b, vt, true), *dav = e_matmul(b, da, v), *k = e_matmul(b, e_turned(b, u, true), dav);
-    mf_variable *row = spread(b, s, k, false), *column = spread(b, s, k, true), *diagonal = e_where_row(b, &mf_op_eq, k);
+    mf_variable *row = broadcast_vector(b, s, k, false), *column = broadcast_vector(b, s, k, true),
+                *diagonal = e_where_row(b, &mf_op_eq, k);
     mf_variable *ks = e_mul(b, k, as_dtype_of(b, row, k)), *sk = e_mul(b, k, as_dtype_of(b, column, k));
     mf_variable *f = as_dtype_of(b, reciprocal_but(b, diagonal, e_mul(b, e_add(b, row, column), e_sub(b, row, column))), k);
     mf_variable *du = e_mul(b, f, e_add(b, ks, e_turned(b, ks, true))), *dv = e_mul(b, f, e_add(b, sk, e_turned(b, sk, true)));

@@ -3,7 +3,7 @@
  * there and left is right. The other factors are taken of a copy by columns, so that their signs are those that everybody has. */
 #include "ops/linalg/lapack.h"
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "base/thread/cancel.h"
 
 #include <dlfcn.h>

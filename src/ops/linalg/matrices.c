@@ -1,4 +1,4 @@
-/* What the rows of linear algebra share; see matrices.h. */
+/* What the ops of linear algebra share; see matrices.h. */
 #include "ops/linalg/matrices.h"
 
 #include <limits.h>

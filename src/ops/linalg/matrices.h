@@ -1,4 +1,4 @@
-/* What the rows of linear algebra share: checks, emitters for matrices in the last two dimensions, and pieces of their evaluation. */
+/* What the ops of linear algebra share: checks, emitters for matrices in the last two dimensions, and pieces of their evaluation. */
 #ifndef MF_OPS_LINALG_MATRICES_H
 #define MF_OPS_LINALG_MATRICES_H
 
@@ -18,7 +18,7 @@ mf_variable *e_eye(mf_builder *b, const mf_variable *x); /* identities of x's ty
 mf_variable *e_diagonal(mf_builder *b, mf_variable *x);
 mf_variable *e_real_part(mf_builder *b, mf_variable *x);
 
-/* The batch rule of rows whose params hold with one more leading dimension: at most 2 operands. */
+/* The batch rule of ops whose params hold with one more leading dimension: at most 2 operands. */
 void mf_batch_leading(mf_batch_context *c, const mf_eqn *e, mf_variable *const *in, const int *in_axis, mf_variable **out, int *out_axis);
 
 void mf_hermitian_lower(mf_dtype dtype, int64_t n, const void *a, void *out); /* the lower triangle of (a + a^H) / 2, zeros above */

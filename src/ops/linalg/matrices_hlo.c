@@ -39,7 +39,7 @@ mf_dtype hm_real(mf_dtype d)
 bool hm_is_complex(mf_hlo_value x) { return x.type && mf_dtype_is_complex(x.type->dtype); }
 
 /* x as it is along all axes of the type's shape but one, or but the last ones. */
-static mf_hlo_value spread(mf_hlo *h, mf_hlo_value x, const mf_type *type, int but)
+static mf_hlo_value broadcast(mf_hlo *h, mf_hlo_value x, const mf_type *type, int but)
 {
     int64_t where[MF_RANK];
     int count = 0;
@@ -49,9 +49,9 @@ static mf_hlo_value spread(mf_hlo *h, mf_hlo_value x, const mf_type *type, int b
     return h_broadcast(h, x, sound(h, mf_type_with_dtype(type, x.type->dtype), type), mf_ints_intern(where, count));
 }
 
-mf_hlo_value hm_row(mf_hlo *h, mf_hlo_value v, const mf_type *matrix) { return spread(h, v, matrix, matrix->rank - 2); }
-mf_hlo_value hm_column(mf_hlo *h, mf_hlo_value v, const mf_type *matrix) { return spread(h, v, matrix, matrix->rank - 1); }
-mf_hlo_value hm_all(mf_hlo *h, mf_hlo_value number, const mf_type *type) { return spread(h, number, type, type->rank); }
+mf_hlo_value hm_row(mf_hlo *h, mf_hlo_value v, const mf_type *matrix) { return broadcast(h, v, matrix, matrix->rank - 2); }
+mf_hlo_value hm_column(mf_hlo *h, mf_hlo_value v, const mf_type *matrix) { return broadcast(h, v, matrix, matrix->rank - 1); }
+mf_hlo_value hm_all(mf_hlo *h, mf_hlo_value number, const mf_type *type) { return broadcast(h, number, type, type->rank); }
 
 mf_hlo_value hm_index(mf_hlo *h, const mf_type *type, int axis)
 {

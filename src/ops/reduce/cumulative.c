@@ -199,7 +199,7 @@ MF_HLO_RULE(cum_hlo)
     h_close(h, operands, 2, out, 1);
 }
 
-/* What the rows have in common. */
+/* What the ops have in common. */
 #define CUM_ROW                                                                                                                        \
     .params = cum_params, .params_size = sizeof(mf_cum_params), .type_rule = cum_type, .partial_eval = mf_partial_eval_all_or_nothing, \
     .dce = mf_dce_whole, .batch = cum_batch, .variance = mf_variance_join, .cost = mf_cost_elementwise, .lower = mf_lower_none,        \

@@ -61,7 +61,7 @@ static mf_cost reduce_cost(const mf_eqn *e)
 }
 
 /* x with the reduced axes back: one result to each element that went into it. */
-static mf_variable *spread(mf_builder *b, mf_variable *x, const mf_eqn *e)
+static mf_variable *broadcast_back(mf_builder *b, mf_variable *x, const mf_eqn *e)
 {
     const mf_type *t = e->in[0]->type;
     int64_t places[MF_RANK];
@@ -239,7 +239,7 @@ static const mf_param axes_params[] = { MF_PARAM(mf_axes_params, axes, MF_PARAM_
 
 MF_HLO_RULE(reduce_hlo) { out[0] = h_reduce(h, e->op->reducer, in[0], axes_of(e)); }
 
-/* What the rows have in common. */
+/* What the ops have in common. */
 #define REDUCE_ROW                                                                                                                     \
     .params = axes_params, .params_size = sizeof(mf_axes_params), .partial_eval = mf_partial_eval_all_or_nothing, .dce = mf_dce_whole, \
     .batch = reduce_batch, .variance = mf_variance_join, .cost = reduce_cost, .lower = mf_lower_none, MF_HLO_BY(reduce_hlo)
@@ -248,7 +248,7 @@ MF_HLO_RULE(reduce_hlo) { out[0] = h_reduce(h, e->op->reducer, in[0], axes_of(e)
 MF_TRANSPOSE_RULE(sum_transpose)
 {
     (void)linear, (void)in;
-    ct_in[0] = spread(b, ct[0], e);
+    ct_in[0] = broadcast_back(b, ct[0], e);
 }
 
 static const char *const sum_samples[] = {
@@ -351,7 +351,7 @@ const mf_op mf_op_reduce_prod = {
 MF_JVP_RULE(extreme_jvp)
 {
     mf_copy_eqn(b, e, in, out);
-    mf_variable *is_it = e_convert(b, e_compare(b, &mf_op_eq, in[0], spread(b, out[0], e)), tin[0]->type->dtype);
+    mf_variable *is_it = e_convert(b, e_compare(b, &mf_op_eq, in[0], broadcast_back(b, out[0], e)), tin[0]->type->dtype);
     mf_variable *count = e_reduce_sum(b, is_it, axes_of(e));
     tout[0] = e_div(b, e_reduce_sum(b, e_mul(b, tin[0], is_it), axes_of(e)), count);
 }

@@ -1,4 +1,4 @@
-/* Sliding windows as StableHLO. reduce_window takes all that the rows say; select_and_scatter knows no dilation, so there dilated windows choose
+/* Sliding windows as StableHLO. reduce_window takes all that the ops say; select_and_scatter knows no dilation, so there dilated windows choose
  * by a reduction of pairs, and what they chose is scattered. Operands of both ways are padded before, since a window may choose among what is
  * padded. */
 #include "ops/reduce/window_hlo.h"

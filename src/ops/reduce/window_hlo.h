@@ -1,4 +1,4 @@
-/* The rules by which rows over sliding windows become StableHLO (window.c has the rows). */
+/* The rules by which ops over sliding windows become StableHLO (window.c has the ops). */
 #ifndef MF_OPS_REDUCE_WINDOW_HLO_H
 #define MF_OPS_REDUCE_WINDOW_HLO_H
 

@@ -4,7 +4,7 @@
  * copy, whatever the dtype. */
 #include "ops/shape/shape.h"
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include <string.h>
 
 /* ---- lists of axes */
@@ -92,7 +92,7 @@ mf_error_object *shape_check_steps(const mf_type_context *c, const char *name, c
     return NULL;
 }
 
-int64_t shape_spread(int64_t size, int64_t dilation)
+int64_t shape_dilated(int64_t size, int64_t dilation)
 {
     int64_t most = INT64_MAX / 4, reach;
     if (size == 0)
@@ -106,7 +106,7 @@ void shape_same_padding(int64_t size, int64_t window, int64_t dilation, int64_t 
     if (window < 0 || dilation < 1 || stride < 1 || stride > MOST_STEP)
         return;
     int64_t last = size > 0 ? (size - 1) / stride * stride : -stride; /* where the last window begins, if it is not padded */
-    int64_t total = last - size + shape_spread(window, dilation);
+    int64_t total = last - size + shape_dilated(window, dilation);
     if (total < 0)
         return;
     *low = total / 2;
@@ -116,7 +116,7 @@ void shape_same_padding(int64_t size, int64_t window, int64_t dilation, int64_t 
 int64_t shape_windows(int64_t size, int64_t low, int64_t high, int64_t base_dilation, int64_t window, int64_t window_dilation,
                       int64_t stride)
 {
-    int64_t padded = low + shape_spread(size, base_dilation) + high, extent = shape_spread(window, window_dilation);
+    int64_t padded = low + shape_dilated(size, base_dilation) + high, extent = shape_dilated(window, window_dilation);
     return padded < extent ? 0 : (padded - extent) / stride + 1;
 }
 

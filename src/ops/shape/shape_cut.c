@@ -3,7 +3,7 @@
  * copy per operand, whatever the dtype. */
 #include "ops/shape/shape.h"
 
-#include "base/vector.h"
+#include "base/memory/vector.h"
 #include <string.h>
 
 static void fill(void *out, int64_t count, int element, const void *value)

@@ -4,7 +4,7 @@
 #include <manyfold/function.h>
 
 #include "base/thread/stack.h"
-#include "base/vector.h"
+#include "base/memory/vector.h"
 #include "passes/passes.h"
 #include "runtime/call/call.h"
 #include "runtime/call/claim.h"
@@ -81,7 +81,7 @@ static mf_executable *add_executable(mf_traced *t, const mf_client *client, mf_a
     if (donated && donating)
         name_donated(x, donated);
     if (t->own)
-        x->shares_places = true;
+        x->shares_locations = true;
     if (first)
         mf_executable_append(first, x);
     else
@@ -377,7 +377,7 @@ static mf_value call_traced(mf_function_object *f, const mf_value *arguments, in
         mf_drop(t);
     }
     if (error)
-        mf_error_set_address(error, mf_entry_place());
+        mf_error_set_address(error, mf_entry_location());
     if (error && !mf_trace_current())
         tell_others(f, error);
     return error ? mf_value_new(error) : result;
@@ -399,6 +399,6 @@ mf_value mf_call_n(mf_function function, const mf_value *arguments, int count)
     int64_t start = mf_profile_begin();
     mf_value result = call_traced(f, arguments, count);
     if (start)
-        mf_profile_words(start, MF_ROW_HOST, "call", f->name);
+        mf_profile_words(start, MF_TRACK_HOST, "call", f->name);
     return result;
 }

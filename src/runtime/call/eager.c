@@ -3,8 +3,8 @@
  * same one, the first to be entered stays. */
 #include "trace/dispatch.h"
 
-#include "base/hash_map.h"
-#include "base/vector.h"
+#include "base/memory/hash_map.h"
+#include "base/memory/vector.h"
 #include "runtime/call/call.h"
 #include "runtime/call/operands.h"
 #include "runtime/compile/compile.h"
@@ -81,7 +81,7 @@ static op_entry *op_entry_new(const mf_client *client, const mf_op *op, const vo
         mf_free(e);
         return NULL;
     }
-    e->executable->shares_places = true;
+    e->executable->shares_locations = true;
     e->params = e->program->eqns[0]->params;
     e->holds_arrays = holds_arrays(e->program);
     return e;
@@ -221,7 +221,7 @@ static mf_error_object *run_op(const mf_client *client, const mf_op *op, const v
     if (!error)
         error = await_checks(op, params, out, out_count);
     if (start)
-        mf_profile_words(start, MF_ROW_HOST, op->name, NULL);
+        mf_profile_words(start, MF_TRACK_HOST, op->name, NULL);
     return error;
 }
 

@@ -2,7 +2,7 @@
 #include "runtime/executable.h"
 #include "runtime/device.h"
 
-#include "ops/rows.h"
+#include "ops/ops.h"
 
 #include <string.h>
 

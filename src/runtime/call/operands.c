@@ -1,7 +1,7 @@
 /* Where a call runs. Invariant: what is committed never moves by itself; two clients' committed operands are an error that names both. */
 #include "runtime/call/operands.h"
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 
 static mf_error_object *two_clients(const mf_client *client, const mf_array *first, const mf_array *other)
 {

@@ -1,7 +1,7 @@
-/* Who is a member of a rendezvous, and where it is. A member is known by its rank in its group; from it follow its position along the
- * collective's axes, its device, and whose that is.
- * Invariant: nothing here walks over members that are in other processes, but where a list of devices or groups has no order that could
- * be computed with. */
+/* Who is a member of a rendezvous, and where it is. A member is identified by its rank in its group, from which follow its position along
+ * the collective's axes, its device, and the process that has this device.
+ * Invariant: nothing here loops over members in other processes, except where a list of devices or groups has no order that could be
+ * computed with. */
 #include "runtime/collectives/collectives.h"
 
 int64_t mf_rank_at(const mf_participants *m, int64_t position, int64_t *group)

@@ -1,10 +1,10 @@
-/* Collectives: members put their operands down in a rendezvous and are suspended; the last one to come does the arithmetic, hands out the
+/* Collectives: members leave their operands in a rendezvous and are suspended; the last one to come does the arithmetic, hands out the
  * results and makes everybody ready again - or, where members are in other processes, begins the exchange with them, whose end does so.
  * Results that are the same for all are written once and shared.
  * Invariants: members of a rendezvous executed one and the same instruction in the same iterations of the loops around it, and agree in
  * every coordinate that the collective does not run over; sums are one balanced tree over the members in rank order, whoever computes
  * them and in however many pieces. */
-#include "base/vector.h"
+#include "base/memory/vector.h"
 #include "runtime/collectives/collectives.h"
 
 #include <string.h>
@@ -201,7 +201,7 @@ bool mf_rendezvous_complete(mf_run_state *s, mf_rendezvous *g, const mf_exchange
     bool made = g->lockstep ? mf_lockstep_deliver(g->lockstep, g, x)
                             : mf_rendezvous_deliver(g, x, mf_executable_compiler(s->executable), &error);
     if (start)
-        mf_run_state_record(s, start, MF_ROW_COLLECTIVES, 0, in->source, operand_bytes(in));
+        mf_run_state_record(s, start, MF_TRACK_COLLECTIVES, 0, in->source, operand_bytes(in));
     for (int64_t i = 0; i < n && made; i++)
         if (g->members[i].fiber && g->members[i].fiber != self)
             mf_advance(g->members[i].fiber);

@@ -1,7 +1,7 @@
 /* Blocks: a side's registers and instructions as they are run; buffer assignment, as far as registers go: which result's memory a value is
  * written to straight away. */
 #include "runtime/compile/planner.h"
-#include "transform/functions/pmap.h"
+#include "transform/functions/mapped/pmap.h"
 
 #include <string.h>
 

@@ -84,7 +84,7 @@ mf_executable *mf_compile_program(const mf_load_request *load, mf_error_object *
     int64_t start = mf_profile_begin();
     mf_program *optimized = mf_optimize(load->program, NULL, error);
     if (start)
-        mf_profile_words(start, MF_ROW_COMPILER, "optimize", NULL);
+        mf_profile_words(start, MF_TRACK_COMPILER, "optimize", NULL);
     if (!optimized)
         return NULL;
     start = mf_profile_begin();
@@ -92,7 +92,7 @@ mf_executable *mf_compile_program(const mf_load_request *load, mf_error_object *
     what.program = optimized;
     mf_executable *x = mf_executable_load(&what, error);
     if (start)
-        mf_profile_words(start, MF_ROW_COMPILER, "plan and compile", NULL);
+        mf_profile_words(start, MF_TRACK_COMPILER, "plan and compile", NULL);
     mf_drop(optimized);
     mf_cache_count_compilation();
     return x;

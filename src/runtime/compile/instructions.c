@@ -1,7 +1,7 @@
 /* From the items of a schedule to instructions. Invariants: what a block reads of the uniform block it has waited for; a nested
  * program's block and a map's plan are made with the instruction that runs them. */
 #include "runtime/compile/planner.h"
-#include "transform/functions/pmap.h"
+#include "transform/functions/mapped/pmap.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* Liveness: after which instruction a register's value is read no more. Invariants: an output's register never dies, a constant's neither;
- * a register of the uniform block that devices read dies only behind a collective of all devices that stands after those reads. */
+/* Liveness: after which instruction a register's value is read no more. Invariants: the registers of outputs and of constants never die; a
+ * register of the uniform block that devices read dies only after a collective of all devices that comes after those reads. */
 #include "runtime/compile/planner.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* How the values of the top level lie: what is known of it before anything runs. See mf_value_layout.
- * Invariant: a value lies so at run time, or is laid so when it leaves the program. */
+/* The layouts of the values of the top level, as far as they are known before anything runs; see mf_value_layout.
+ * Invariant: at run time a value has this layout, or is copied into it when it leaves the program. */
 #include "runtime/compile/planner.h"
 
 #include <string.h>

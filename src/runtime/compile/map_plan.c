@@ -2,7 +2,7 @@
  * Invariant: what is held once decides what is computed once and held once, never a bit of any result. */
 #include "runtime/compile/planner.h"
 
-#include "transform/functions/pmap.h"
+#include "transform/functions/mapped/pmap.h"
 
 /* The mapped axes of a result from the outside in, and its devices; a map directly inside gives its axis too. */
 static int sharding_axes(const mf_eqn *e, int o, int *axes, const mf_pmap_params **maps, int *spans, int count)

@@ -1,9 +1,9 @@
-/* Who takes part in a collective, as far as the program says so. What would take a walk over all members at each run is found here, once:
- * where a device stands in its group, whether a group's members lie at equal distances, who permutes with whom.
+/* Who takes part in a collective, as far as the program says so. What would need a loop over all members at each run is found here, once:
+ * a device's position in its group, whether a group's members are at equal distances, the partners of a permutation.
  * Invariant: no table is longer than the axis. */
 #include "runtime/compile/planner.h"
 
-#include "ops/rows.h"
+#include "ops/ops.h"
 
 static int64_t greatest(const mf_participants *p)
 {

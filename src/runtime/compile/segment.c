@@ -1,6 +1,6 @@
 /* Segments: the equations of one item as a program of their own, handed to the segment compiler. Invariant: a segment's program has no
  * collectives or calls, and no control flow but the loops that the compiler takes; its inputs and outputs are distinct variables. */
-#include "base/vector.h"
+#include "base/memory/vector.h"
 #include "passes/passes.h"
 #include "runtime/compile/planner.h"
 #include "trace/cache.h"

@@ -3,11 +3,11 @@
  * call is begun or fails before. */
 #include "runtime/comm.h"
 
-#include "base/alloc.h"
-#include "base/text/place.h"
-#include "ops/rows.h"
+#include "base/memory/alloc.h"
+#include "base/text/location.h"
+#include "ops/ops.h"
 #include "runtime/profile/profiler.h"
-#include "transform/functions/pmap.h"
+#include "transform/functions/mapped/pmap.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -173,7 +173,7 @@ void mf_comm_free_parts(mf_comm *c)
 
 /* ------------------------------------------------------------------ a call */
 
-uint64_t mf_comm_begin(mf_comm *c, const mf_intlist *processes, const char *function, const void *place)
+uint64_t mf_comm_begin(mf_comm *c, const mf_intlist *processes, const char *function, const void *location)
 {
     if (atomic_load_explicit(&c->failed, memory_order_relaxed))
         settle_earlier(c, processes, function);
@@ -181,7 +181,7 @@ uint64_t mf_comm_begin(mf_comm *c, const mf_intlist *processes, const char *func
     mf_call_record *r = &c->newest[atomic_fetch_add(&c->begun, 1) % MF_CALLS_KEPT];
     atomic_store_explicit(&r->call, 0, memory_order_relaxed);
     atomic_store_explicit(&r->function, function, memory_order_release);
-    atomic_store_explicit(&r->place, place, memory_order_release);
+    atomic_store_explicit(&r->location, location, memory_order_release);
     atomic_store_explicit(&r->at, mf_profile_now_coarse(), memory_order_release);
     atomic_store_explicit(&r->call, call + 1, memory_order_release);
     return call;
@@ -198,10 +198,10 @@ const mf_call_record *mf_comm_record(const mf_comm *c, uint64_t call)
 void mf_comm_describe(mf_text *t, const mf_call_record *r)
 {
     const char *function = r ? atomic_load(&r->function) : NULL;
-    const void *place = r ? atomic_load(&r->place) : NULL;
+    const void *location = r ? atomic_load(&r->location) : NULL;
     if (function)
         mf_text_add(t, ", %s", function);
-    mf_place_encode(t, " (", place, ")");
+    mf_location_encode(t, " (", location, ")");
 }
 
 /* Those that are flagged. */
@@ -333,7 +333,7 @@ void mf_comm_miss(const mf_intlist *processes, mf_error_object *why)
     mf_comm *c = mf_comm_current();
     if (!c || c->size < 2 || (processes && !mf_ints_has(processes, c->rank)))
         return;
-    uint64_t call = mf_comm_begin(c, processes, NULL, mf_entry_place());
+    uint64_t call = mf_comm_begin(c, processes, NULL, mf_entry_location());
     mf_comm_abort(c, call, why);
     c->end(c, call);
 }

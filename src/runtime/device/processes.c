@@ -3,7 +3,7 @@
 #include "runtime/comm.h"
 
 #include "base/entry.h"
-#include "base/text/place.h"
+#include "base/text/location.h"
 #include "base/text/string.h"
 #include "runtime/device.h"
 
@@ -190,7 +190,7 @@ int mf_comm_owner(const mf_comm *c, int device)
 void mf_comm_explain(mf_text *t, mf_error_object *why)
 {
     mf_text_put(t, why->message);
-    mf_place_encode(t, " (", why->address, ")");
+    mf_location_encode(t, " (", why->address, ")");
 }
 
 void mf_comm_abort(mf_comm *c, uint64_t call, mf_error_object *why)

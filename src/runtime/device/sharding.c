@@ -2,7 +2,7 @@
  * nothing, nor does placing on devices that share their memory, as the virtual CPU devices do; new memory make only mf_copy, what goes
  * to other memory, and mf_place for a row that all devices hold and that lies scattered. */
 #include "array/array.h"
-#include "base/intern.h"
+#include "base/memory/intern.h"
 #include "lax/wrap.h"
 #include "runtime/device.h"
 #include "tree/tree.h"

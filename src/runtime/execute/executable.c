@@ -9,7 +9,7 @@
 #include "runtime/compile/planner.h"
 #include "runtime/device.h"
 
-#include "base/text/place.h"
+#include "base/text/location.h"
 #include "base/thread/stack.h"
 #include "passes/passes.h"
 
@@ -131,7 +131,7 @@ static mf_run_state *take_run_state(mf_cpu_executable *x)
     mf_run_state *s = atomic_exchange_explicit(&x->spare, NULL, memory_order_acquire);
     if (!s && !(s = mf_run_state_new(&x->base)))
         return NULL;
-    s->place = x->base.shares_places && mf_profile_begin() ? mf_entry_place() : NULL;
+    s->location = x->base.shares_locations && mf_profile_begin() ? mf_entry_location() : NULL;
     s->in = mf_run_state_get(s, (size_t)x->base.program->in_count * sizeof *s->in);
     s->out = mf_run_state_get(s, (size_t)x->base.program->out_count * sizeof *s->out);
     if (s->in && s->out)
@@ -161,13 +161,13 @@ static const int64_t *keep_strides(mf_run_state *s, const mf_array *a)
 static void tell_shared(mf_cpu_executable *x, int i, const mf_array *a)
 {
     const void *at = atomic_load(&x->called_at);
-    const char *place = at ? mf_place_of(at) : NULL, *words = x->base.input_words ? x->base.input_words[i] : NULL;
+    const char *location = at ? mf_location_of(at) : NULL, *words = x->base.input_words ? x->base.input_words[i] : NULL;
     char input[32];
     snprintf(input, sizeof input, "input %d", i);
     mf_warn_once(&x->said_shared,
                  "%s%sthe donated memory of %s, %s, is not reused but copied: a view or an unfinished call still reads it%s%s%s",
                  x->base.function ? x->base.function : "", x->base.function ? ": " : "", words ? words : input, mf_type_name(a->type),
-                 place ? " (" : "", place ? place : "", place ? ")" : "");
+                 location ? " (" : "", location ? location : "", location ? ")" : "");
 }
 
 /* Memory that others still read is copied, not reused, which a user who donates it wants to know. What is held once is no loss: its result
@@ -447,7 +447,7 @@ static mf_error_object *execute(mf_executable *base, mf_array *const *in, const 
     MF_PARENT_ONLY(mf_retain(&mf_error_fork_object));
     mf_cpu_executable *x = (mf_cpu_executable *)base;
     if (base->donated)
-        atomic_store_explicit(&x->called_at, mf_entry_place(), memory_order_relaxed);
+        atomic_store_explicit(&x->called_at, mf_entry_location(), memory_order_relaxed);
     mf_error_object *error = begin_inputs(x, in, moved);
     mf_run_state *s = error ? NULL : take_run_state(x);
     if (s)

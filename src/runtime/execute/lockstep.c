@@ -1,6 +1,6 @@
 /* Maps in lockstep: a small map whose devices only compute and reduce is run without fibers, instruction by instruction for all devices
  * at once, by the thread that calls. A value of all devices is one stack of rows, so a kernel gets first pointers and steps. Where the
- * map spans processes its fiber is put down at each reduction, until the others' parts have come.
+ * map spans processes its fiber is suspended at each reduction, until the others' parts have come.
  * Invariants: the instructions are those of the map's two blocks in the order of their common schedule, so results are the same to the
  * bit; rows of different devices never overlap; what a result's memory holds is written by one instruction, or copied at the end. */
 #include "runtime/compile/planner.h"

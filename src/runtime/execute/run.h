@@ -1,5 +1,5 @@
 /* Running: a run state is the working memory of one run of an executable; on it fibers - one a device, and one for what a map computes
- * once - step through blocks. A fiber is an explicit interpreter, never a blocked thread: where it must wait it is put down, and whoever
+ * once - step through blocks. A fiber is an explicit interpreter, never a blocked thread: where it must wait it is suspended, and whoever
  * brings what it waits for makes it ready again.
  * Invariants: `active` counts the fibers that are ready or being stepped, and the exchanges with other processes under way; when it
  * reaches zero the run is over: finished, failed, or the devices disagree. A fiber is touched by one thread at a time: the one that took
@@ -105,7 +105,7 @@ typedef struct mf_chunk {
 struct mf_run_state {
     mf_executable *executable;
     struct mf_run *run;              /* NULL: inline */
-    const void *place;               /* of the call, of an executable that shares places while somebody records; or NULL */
+    const void *location;            /* of the call, of an executable that shares locations while somebody records; or NULL */
     bool shared;                     /* several threads: take the lock */
     mf_comm *comm;                   /* joins the processes of the maps; NULL: none do, or no map spans processes */
     uint64_t call;                   /* comm's */
@@ -139,7 +139,7 @@ mf_run_state *mf_run_state_new(mf_executable *x);
 void mf_run_state_clear(mf_run_state *s); /* ready for another run */
 void mf_run_state_free(mf_run_state *s);
 /* The slice of these equations, begun at `start`, which is not 0. */
-void mf_run_state_record(const mf_run_state *s, int64_t start, mf_row_kind row, int index, mf_profile_source *source, int64_t bytes);
+void mf_run_state_record(const mf_run_state *s, int64_t start, mf_track_kind track, int index, mf_profile_source *source, int64_t bytes);
 void mf_run_state_lock(mf_run_state *s); /* nothing to do where one thread alone has the run */
 void mf_run_state_unlock(mf_run_state *s);
 void *mf_run_state_get(mf_run_state *s, size_t bytes); /* zeroed, 16-byte aligned; the lock is held. NULL when out of memory */

@@ -57,7 +57,7 @@ static void run_wait(mf_future *f)
     int64_t start = mf_profile_begin();
     mf_tasks_help(help_run_state, run_over, f);
     if (start)
-        mf_profile_words(start, MF_ROW_HOST, "wait", NULL);
+        mf_profile_words(start, MF_TRACK_HOST, "wait", NULL);
 }
 
 static void run_then(mf_future *f, void (*fn)(void *), void *context)
@@ -169,7 +169,7 @@ mf_run *mf_run_new(mf_cpu_executable *x, mf_run_state *s, mf_array *const *in, i
     s->shared = true;
     r->comm = mf_comm_current();
     s->comm = x->plan->spread ? r->comm : NULL;
-    s->call = s->comm ? mf_comm_begin(s->comm, x->processes, x->base.function, mf_entry_place()) : 0;
+    s->call = s->comm ? mf_comm_begin(s->comm, x->processes, x->base.function, mf_entry_location()) : 0;
     atomic_init(&r->pending, pending + 1);
     return r;
 }

@@ -385,10 +385,10 @@ void mf_run_state_fail(mf_run_state *s, mf_error_object *e)
         mf_comm_abort(s->comm, s->call, e);
 }
 
-void mf_run_state_record(const mf_run_state *s, int64_t start, mf_row_kind row, int index, mf_profile_source *source, int64_t bytes)
+void mf_run_state_record(const mf_run_state *s, int64_t start, mf_track_kind track, int index, mf_profile_source *source, int64_t bytes)
 {
-    if (s->executable->shares_places)
-        mf_profile_equations_of(start, row, index, source, bytes, s->place);
+    if (s->executable->shares_locations)
+        mf_profile_equations_of(start, track, index, source, bytes, s->location);
     else
-        mf_profile_equations(start, row, index, source, bytes);
+        mf_profile_equations(start, track, index, source, bytes);
 }

@@ -89,7 +89,7 @@ static mf_step run_segment(mf_fiber *f, const mf_instr *in)
     mf_error_object *e = in->kernel->compiler->run(in->kernel, (const void *const *)pointers, pointers + in->in_count, scratch);
     mf_scratch_done();
     if (start)
-        mf_run_state_record(f->run_state, start, f->index < 0 && f->map ? MF_ROW_ONCE : MF_ROW_DEVICE, f->device, in->source, 0);
+        mf_run_state_record(f->run_state, start, f->index < 0 && f->map ? MF_TRACK_ONCE : MF_TRACK_DEVICE, f->device, in->source, 0);
     return e ? fail(f, e) : MF_STEP_NEXT;
 }
 

@@ -10,7 +10,7 @@
 #ifndef MF_RUNTIME_PLAN_PLAN_H
 #define MF_RUNTIME_PLAN_PLAN_H
 
-#include "ops/rows.h"
+#include "ops/ops.h"
 #include "runtime/compile/segment_compiler.h"
 #include "runtime/profile/profiler.h"
 

@@ -3,8 +3,8 @@
  * question. */
 #include "runtime/plan/plan.h"
 
-#include "base/intern.h"
-#include "base/vector.h"
+#include "base/memory/intern.h"
+#include "base/memory/vector.h"
 
 #include <ctype.h>
 #include <stdlib.h>

@@ -3,10 +3,10 @@
  * thread, when it notes that a later session than theirs has begun, so a session's slices stay as long as it is being written. */
 #include "runtime/profile/profiler.h"
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "base/thread/cancel.h"
 #include "base/entry.h"
-#include "base/intern.h"
+#include "base/memory/intern.h"
 #include "base/text/string.h"
 #include "base/thread/thread_end.h"
 #include "runtime/comm.h"
@@ -77,7 +77,7 @@ static bool named_before(const mf_profile_source *s, int index)
     return false;
 }
 
-/* Every operation's name and place once, in the order of the equations. */
+/* Every operation's name and location once, in the order of the equations. */
 static const mf_profile_label *label_of(mf_profile_source *s)
 {
     const mf_profile_label *known = atomic_load_explicit(&s->label, memory_order_acquire);
@@ -90,10 +90,10 @@ static const mf_profile_label *label_of(mf_profile_source *s)
         if (!named_before(s, i))
             mf_text_add(&names, "%s%s", i ? ", " : "", s->eqns[i]->op->name);
         int k = 0;
-        while (k < MF_PROFILE_PLACES && label.places[k] && label.places[k] != s->eqns[i]->address)
+        while (k < MF_PROFILE_LOCATIONS && label.locations[k] && label.locations[k] != s->eqns[i]->address)
             k++;
-        if (k < MF_PROFILE_PLACES)
-            label.places[k] = s->eqns[i]->address;
+        if (k < MF_PROFILE_LOCATIONS)
+            label.locations[k] = s->eqns[i]->address;
     }
     label.name = names.at && !names.failed ? mf_intern(names.at) : NULL;
     mf_text_free(&names);
@@ -172,7 +172,7 @@ static chunk *with_room(buffer *b)
     return fresh;
 }
 
-static void record(int64_t start, mf_row_kind row, int index, const mf_profile_label *label, int64_t bytes)
+static void record(int64_t start, mf_track_kind track, int index, const mf_profile_label *label, int64_t bytes)
 {
     int64_t end = mf_profile_now();
     uint64_t now = atomic_load_explicit(&session, memory_order_acquire);
@@ -185,45 +185,45 @@ static void record(int64_t start, mf_row_kind row, int index, const mf_profile_l
     if (!c)
         return;
     int at = atomic_load_explicit(&c->count, memory_order_relaxed);
-    if (row == MF_ROW_HOST || row == MF_ROW_COMPILER)
+    if (track == MF_TRACK_HOST || track == MF_TRACK_COMPILER)
         index = b->number;
-    c->at[at] = (mf_profile_slice){ start, end, label, bytes, row, index };
+    c->at[at] = (mf_profile_slice){ start, end, label, bytes, track, index };
     atomic_store_explicit(&c->count, at + 1, memory_order_release);
 }
 
-void mf_profile_equations(int64_t start, mf_row_kind row, int index, mf_profile_source *source, int64_t bytes)
+void mf_profile_equations(int64_t start, mf_track_kind track, int index, mf_profile_source *source, int64_t bytes)
 {
-    record(start, row, index, label_of(source), bytes);
+    record(start, track, index, label_of(source), bytes);
 }
 
-void mf_profile_equations_of(int64_t start, mf_row_kind row, int index, mf_profile_source *source, int64_t bytes, const void *place)
+void mf_profile_equations_of(int64_t start, mf_track_kind track, int index, mf_profile_source *source, int64_t bytes, const void *location)
 {
     const mf_profile_label *known = label_of(source);
     mf_profile_label label;
     memset(&label, 0, sizeof label);
     label.name = known ? known->name : NULL;
-    label.places[0] = place;
-    record(start, row, index, intern_label(&label), bytes);
+    label.locations[0] = location;
+    record(start, track, index, intern_label(&label), bytes);
 }
 
-void mf_profile_words(int64_t start, mf_row_kind row, const char *verb, const char *object)
+void mf_profile_words(int64_t start, mf_track_kind track, const char *verb, const char *object)
 {
     mf_profile_label label;
     char name[256];
     memset(&label, 0, sizeof label);
     snprintf(name, sizeof name, "%s%s%s", verb, *verb && object ? " " : "", object ? object : "");
     label.name = mf_intern(name);
-    label.places[0] = mf_entry_place();
-    record(start, row, 0, intern_label(&label), 0);
+    label.locations[0] = mf_entry_location();
+    record(start, track, 0, intern_label(&label), 0);
 }
 
-void mf_profile_device(int64_t start, int index, const char *name, const void *place)
+void mf_profile_device(int64_t start, int index, const char *name, const void *location)
 {
     mf_profile_label label;
     memset(&label, 0, sizeof label);
     label.name = name;
-    label.places[0] = place;
-    record(start, MF_ROW_DEVICE, index, intern_label(&label), 0);
+    label.locations[0] = location;
+    record(start, MF_TRACK_DEVICE, index, intern_label(&label), 0);
 }
 
 /* ------------------------------------------------------------------ a session's end */
@@ -318,7 +318,7 @@ void mf_profiler_end(int64_t began, const char *name)
         return;
     MF_ENTER();
     MF_UNCANCELLED;
-    mf_profile_words(began, MF_ROW_HOST, name ? name : "", NULL);
+    mf_profile_words(began, MF_TRACK_HOST, name ? name : "", NULL);
 }
 
 /* ------------------------------------------------------------------ MF_PROFILE */

@@ -6,13 +6,13 @@
 
 #include "ir/op.h"
 
-typedef enum mf_row_kind { MF_ROW_HOST, MF_ROW_COMPILER, MF_ROW_COLLECTIVES, MF_ROW_ONCE, MF_ROW_DEVICE } mf_row_kind;
+typedef enum mf_track_kind { MF_TRACK_HOST, MF_TRACK_COMPILER, MF_TRACK_COLLECTIVES, MF_TRACK_ONCE, MF_TRACK_DEVICE } mf_track_kind;
 
-#define MF_PROFILE_PLACES 8
+#define MF_PROFILE_LOCATIONS 8
 
-typedef struct mf_profile_label {          /* interned: padding is zero */
-    const char *name;                      /* interned */
-    const void *places[MF_PROFILE_PLACES]; /* return addresses, NULL after the last */
+typedef struct mf_profile_label {                /* interned: padding is zero */
+    const char *name;                            /* interned */
+    const void *locations[MF_PROFILE_LOCATIONS]; /* return addresses, NULL after the last */
 } mf_profile_label;
 
 /* The equations that a slice is about; its label is made when it is first recorded. */
@@ -26,7 +26,7 @@ typedef struct mf_profile_slice {
     int64_t start, end; /* nanoseconds */
     const mf_profile_label *label;
     int64_t bytes; /* that a collective took from each device; 0: nothing to tell */
-    int row, index;
+    int track, index;
 } mf_profile_slice;
 
 extern _Atomic bool mf_profile_on;
@@ -37,13 +37,13 @@ static inline int64_t mf_profile_begin(void)
     return __builtin_expect(atomic_load_explicit(&mf_profile_on, memory_order_relaxed), 0) ? mf_profile_now() : 0;
 }
 /* All end the slice now. index: the device; of no account for the others. */
-void mf_profile_equations(int64_t start, mf_row_kind row, int index, mf_profile_source *source, int64_t bytes);
-/* The same where equations that many lines run are at no place but that of the run, if it is known. */
-void mf_profile_equations_of(int64_t start, mf_row_kind row, int index, mf_profile_source *source, int64_t bytes, const void *place);
-/* On the calling thread's row of this kind: the words joined; the place is that of the public call under way. */
-void mf_profile_words(int64_t start, mf_row_kind row, const char *verb, const char *object);
-/* On a device's row, from any thread; the name is interned, place: of the call, or NULL. */
-void mf_profile_device(int64_t start, int index, const char *name, const void *place);
+void mf_profile_equations(int64_t start, mf_track_kind track, int index, mf_profile_source *source, int64_t bytes);
+/* The same where equations that many lines run are at no location but that of the run, if it is known. */
+void mf_profile_equations_of(int64_t start, mf_track_kind track, int index, mf_profile_source *source, int64_t bytes, const void *location);
+/* On the calling thread's track of this kind: the words joined; the location is that of the public call under way. */
+void mf_profile_words(int64_t start, mf_track_kind track, const char *verb, const char *object);
+/* On a device's track, from any thread; the name is interned, location: of the call, or NULL. */
+void mf_profile_device(int64_t start, int index, const char *name, const void *location);
 
 /* ---- between profiler.c and profiler_write.c */
 /* Writes slices, whose order it changes, and closes the file; false when that fails. dropped: how many found no room. */

@@ -1,8 +1,8 @@
-/* A Chrome trace: one JSON object with an event for every slice and the rows' names. Invariant: slices of a row are disjoint or nested, as
- * viewers demand; a device that two runs share, or a kind of row with overlapping slices, gets further rows. */
+/* A Chrome trace: one JSON object with an event for every slice and the tracks' names. Invariant: slices of a track are disjoint or nested, as
+ * viewers demand; a device that two runs share, or a kind of track with overlapping slices, gets further tracks. */
 #include "runtime/profile/profiler.h"
 
-#include "base/text/place.h"
+#include "base/text/location.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #define LANES 64
 #define DEPTH 64
 
-typedef struct lane { /* a row, and the ends of its open slices, the innermost last */
+typedef struct lane { /* a track, and the ends of its open slices, the innermost last */
     int open;
     int64_t end[DEPTH];
 } lane;
@@ -19,18 +19,18 @@ typedef struct lane { /* a row, and the ends of its open slices, the innermost l
 typedef struct writer {
     FILE *file;
     int64_t begin;
-    int rows;  /* written so far */
-    int of[5]; /* of each kind */
-    bool any;  /* an event was written */
+    int tracks; /* written so far */
+    int of[5];  /* of each kind */
+    bool any;   /* an event was written */
     int lanes;
-    lane lane[LANES]; /* of the present row */
+    lane lane[LANES]; /* of the present track */
 } writer;
 
 static int compare(const void *left, const void *right)
 {
     const mf_profile_slice *a = left, *b = right;
-    if (a->row != b->row)
-        return a->row < b->row ? -1 : 1;
+    if (a->track != b->track)
+        return a->track < b->track ? -1 : 1;
     if (a->index != b->index)
         return a->index < b->index ? -1 : 1;
     if (a->start != b->start)
@@ -60,7 +60,7 @@ static void next_event(writer *w)
     w->any = true;
 }
 
-static void put_row_name(writer *w, int tid, const char *name)
+static void put_track_name(writer *w, int tid, const char *name)
 {
     next_event(w);
     fprintf(w->file, "{\"ph\":\"M\",\"pid\":1,\"tid\":%d,\"name\":\"thread_name\",\"args\":{\"name\":", tid);
@@ -70,46 +70,46 @@ static void put_row_name(writer *w, int tid, const char *name)
     fprintf(w->file, "{\"ph\":\"M\",\"pid\":1,\"tid\":%d,\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":%d}}", tid, tid);
 }
 
-static const char *category(int row)
+static const char *category(int track)
 {
     static const char *const names[] = { "host", "compiler", "collective", "uniform", "device" };
-    return names[row];
+    return names[track];
 }
 
 /* Every line once; equal texts have one address. */
-static void put_places(FILE *f, const mf_profile_label *label)
+static void put_locations(FILE *f, const mf_profile_label *label)
 {
-    const char *told[MF_PROFILE_PLACES];
+    const char *told[MF_PROFILE_LOCATIONS];
     int count = 0;
-    for (int i = 0; i < MF_PROFILE_PLACES && label->places[i]; i++) {
-        const char *place = mf_place_of(label->places[i]);
+    for (int i = 0; i < MF_PROFILE_LOCATIONS && label->locations[i]; i++) {
+        const char *location = mf_location_of(label->locations[i]);
         int k = 0;
-        while (k < count && told[k] != place)
+        while (k < count && told[k] != location)
             k++;
-        if (!place || k < count)
+        if (!location || k < count)
             continue;
         if (count)
             fputc(',', f);
-        put_string(f, place);
-        told[count++] = place;
+        put_string(f, location);
+        told[count++] = location;
     }
 }
 
 static void put_slice(writer *w, const mf_profile_slice *s, int tid)
 {
     next_event(w);
-    fprintf(w->file, "{\"ph\":\"X\",\"pid\":1,\"tid\":%d,\"cat\":\"%s\",\"ts\":%.3f,\"dur\":%.3f,\"name\":", tid, category(s->row),
+    fprintf(w->file, "{\"ph\":\"X\",\"pid\":1,\"tid\":%d,\"cat\":\"%s\",\"ts\":%.3f,\"dur\":%.3f,\"name\":", tid, category(s->track),
             (double)(s->start - w->begin) / 1e3, (double)(s->end - s->start) / 1e3);
     put_string(w->file, s->label->name);
     fputs(",\"args\":{\"source\":[", w->file);
-    put_places(w->file, s->label);
+    put_locations(w->file, s->label);
     fputc(']', w->file);
     if (s->bytes)
         fprintf(w->file, ",\"bytes_a_device\":%lld", (long long)s->bytes);
     fputs("}}", w->file);
 }
 
-/* ------------------------------------------------------------------ rows */
+/* ------------------------------------------------------------------ tracks */
 
 static bool fits(lane *l, const mf_profile_slice *s)
 {
@@ -135,27 +135,27 @@ static void name_lane(writer *w, const mf_profile_slice *s, int at)
 {
     static const char *const names[] = { "host", "compiler", "collectives", "once for all devices", "device" };
     char name[80];
-    int number = w->of[s->row];
-    if (s->row == MF_ROW_DEVICE)
+    int number = w->of[s->track];
+    if (s->track == MF_TRACK_DEVICE)
         snprintf(name, sizeof name, "device %d%s", s->index, at ? ", another run" : "");
     else if (number + at == 0)
-        snprintf(name, sizeof name, "%s", names[s->row]);
+        snprintf(name, sizeof name, "%s", names[s->track]);
     else
-        snprintf(name, sizeof name, "%s %d", names[s->row], number + at + 1);
-    put_row_name(w, w->rows + at + 1, name);
+        snprintf(name, sizeof name, "%s %d", names[s->track], number + at + 1);
+    put_track_name(w, w->tracks + at + 1, name);
 }
 
 /* The slices of one kind and index, in order. */
-static int64_t put_row(writer *w, const mf_profile_slice *slices, int64_t count)
+static int64_t put_tracks(writer *w, const mf_profile_slice *slices, int64_t count)
 {
     int64_t n = 0;
     w->lanes = 0;
-    for (; n < count && slices[n].row == slices[0].row && slices[n].index == slices[0].index; n++)
-        put_slice(w, &slices[n], w->rows + find_lane(w, &slices[n]) + 1);
+    for (; n < count && slices[n].track == slices[0].track && slices[n].index == slices[0].index; n++)
+        put_slice(w, &slices[n], w->tracks + find_lane(w, &slices[n]) + 1);
     for (int at = 0; at < w->lanes; at++)
         name_lane(w, &slices[0], at);
-    w->rows += w->lanes;
-    w->of[slices[0].row] += w->lanes;
+    w->tracks += w->lanes;
+    w->of[slices[0].track] += w->lanes;
     return n;
 }
 
@@ -170,7 +170,7 @@ bool mf_profile_write(void *file, mf_profile_slice *slices, int64_t count, int64
     fprintf(w.file, "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"program\":\"manyfold\",\"slices_dropped\":%lld},\"traceEvents\":[",
             (long long)dropped);
     for (int64_t at = 0; at < kept;)
-        at += put_row(&w, slices + at, kept - at);
+        at += put_tracks(&w, slices + at, kept - at);
     next_event(&w);
     fputs("{\"ph\":\"M\",\"pid\":1,\"name\":\"process_name\",\"args\":{\"name\":\"manyfold\"}}\n]}\n", w.file);
     bool written = !ferror(w.file);

@@ -7,7 +7,7 @@
 
 #include "trace/cache.h"
 
-#include "base/vector.h"
+#include "base/memory/vector.h"
 #include "passes/passes.h"
 
 #include <manyfold/stages.h>

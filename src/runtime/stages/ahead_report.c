@@ -1,8 +1,8 @@
 /* What a call tells ahead of time: its program as text, the types of its arguments and results, what it costs.
- * Costs come from the rows' .cost, multiplied by devices and trip counts; memory from the plan. */
+ * Costs come from the ops' .cost, multiplied by devices and trip counts; memory from the plan. */
 #include "runtime/stages/ahead.h"
 
-#include "ops/rows.h"
+#include "ops/ops.h"
 #include "passes/passes.h"
 #include "runtime/compile/planner.h"
 #include "stablehlo/hlo_module.h"

@@ -4,8 +4,8 @@
  * functions do inside counts as one use. Across calls it is the array that is marked, so the same seed may be taken again. */
 #include "trace/checks/key_reuse.h"
 
-#include "base/text/place.h"
-#include "ops/rows.h"
+#include "base/text/location.h"
+#include "ops/ops.h"
 
 #include <string.h>
 
@@ -173,10 +173,10 @@ static void uses_in(const mf_program *p, uses *list)
 
 static mf_error_object *used_twice(const char *op, const void *address, const char *before, const void *address_before)
 {
-    const char *place = address_before ? mf_place_of(address_before) : NULL;
+    const char *location = address_before ? mf_location_of(address_before) : NULL;
     return mf_error_new_at(address, MF_ERROR_ARGUMENT,
                            "%s: this random key was used before, by %s%s%s%s: the same numbers come again; split it", op, before,
-                           place ? " (" : "", place ? place : "", place ? ")" : "");
+                           location ? " (" : "", location ? location : "", location ? ")" : "");
 }
 
 mf_error_object *mf_keys_check(const mf_program *p)
@@ -214,7 +214,7 @@ mf_error_object *mf_keys_use(const mf_program *p, mf_array *const *in)
             key_mark mark;
             memset(&mark, 0, sizeof mark);
             mark.op = all.at[n].op;
-            mark.address = mf_entry_place();
+            mark.address = mf_entry_location();
             mark.path = all.at[n].path;
             const void *made = mf_interner_get(mf_interner_static(&table), &mark, sizeof mark), *none = NULL;
             if (atomic_compare_exchange_strong(&in[i]->key_mark, &none, made))

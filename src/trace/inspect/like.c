@@ -1,5 +1,5 @@
-/* Arrays of one number everywhere, of a shape or of the shape and dtype of another value: mf_full, mf_zeros_like and their like. Invariant: a
- * number that is there makes the array at once, in a trace too; one that is traced, or not ready, is broadcast by the public op. */
+/* Arrays filled with one number, of a shape, or of the shape and dtype of another value: mf_full, mf_zeros_like and the others. Invariant:
+ * a number that is known makes the array at once, in a trace too; one that is traced, or not ready, is broadcast by the public op. */
 #include "trace/trace.h"
 
 #include <manyfold/array.h>

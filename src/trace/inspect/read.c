@@ -1,5 +1,6 @@
-/* Reading numbers out of values. Invariant: what cannot be read leaves an error that somebody still has to handle, and a traced value that
- * is read makes the call that is being traced an error, unless it follows from constants: C would go on by a number that nobody knows. */
+/* Reading numbers out of values. Invariants: what cannot be read leaves an error that somebody still has to handle. Reading a traced value
+ * makes the call that is being traced an error, unless the number follows from constants (known.h): C would go on with a number that is
+ * not known yet. */
 #include "trace/trace.h"
 
 #include <manyfold/array.h>

@@ -9,43 +9,19 @@
 
 #include <stdio.h>
 
-static void print_object(mf_text *t, mf_object *o, bool inside);
+static void print_leaf(mf_text *t, mf_object *o);
 
-static void print_shape(mf_text *t, mf_object *o, bool inside)
+static void print_shape(mf_text *t, mf_object *o)
 {
     const mf_type *type = mf_object_type(o);
     if (!type) {
-        print_object(t, o, inside);
+        print_leaf(t, o);
         return;
     }
     mf_text_add(t, "ShapedArray(%s[", mf_str_dtype(type->dtype));
     for (int i = 0; i < type->rank; i++)
         mf_text_add(t, i ? ",%lld" : "%lld", (long long)type->dims[i]);
     mf_text_put(t, "])");
-}
-
-typedef void (*leaf_printer)(mf_text *t, mf_object *o, bool inside);
-
-static void print_tree(mf_text *t, const mf_structure *s, mf_object *const *leaves, int *next, leaf_printer print_leaf)
-{
-    static const char *const brackets[] = { [MF_NODE_TUPLE] = "()", [MF_NODE_LIST] = "[]", [MF_NODE_DICT] = "{}" };
-    if (s->kind == MF_NODE_LEAF) {
-        print_leaf(t, leaves[(*next)++], true);
-        return;
-    }
-    if (s->kind == MF_NODE_NONE) {
-        mf_text_put(t, "None");
-        return;
-    }
-    mf_text_putn(t, brackets[s->kind], 1);
-    for (int i = 0; i < s->child_count; i++) {
-        mf_text_put(t, i ? ", " : "");
-        if (s->kind == MF_NODE_DICT)
-            mf_text_add(t, "'%s': ", s->keys->at[i]);
-        print_tree(t, s->children[i], leaves, next, print_leaf);
-    }
-    mf_text_put(t, s->kind == MF_NODE_TUPLE && s->child_count == 1 ? "," : "");
-    mf_text_putn(t, brackets[s->kind] + 1, 1);
 }
 
 static void print_error(mf_text *t, mf_error_object *e)
@@ -56,7 +32,6 @@ static void print_error(mf_text *t, mf_error_object *e)
 
 static void print_object(mf_text *t, mf_object *o, bool inside)
 {
-    int next = 0;
     if (!o)
         mf_text_put(t, "(unset)");
     else if (mf_object_is(o, &mf_array_class))
@@ -66,7 +41,7 @@ static void print_object(mf_text *t, mf_object *o, bool inside)
     else if (mf_struct_type(o))
         mf_text_put(t, mf_type_name(mf_struct_type(o)));
     else if (mf_object_is(o, &mf_tree_class))
-        print_tree(t, ((const mf_tree *)o)->structure, ((const mf_tree *)o)->leaves, &next, print_object);
+        mf_structure_print_leaves(t, ((const mf_tree *)o)->structure, ((const mf_tree *)o)->leaves, print_leaf);
     else if (mf_object_is(o, &mf_error_class))
         print_error(t, (mf_error_object *)o);
     else if (mf_static_text(o) && !inside)
@@ -77,13 +52,14 @@ static void print_object(mf_text *t, mf_object *o, bool inside)
         mf_text_add(t, "<%s>", o->kind->name);
 }
 
+static void print_leaf(mf_text *t, mf_object *o) { print_object(t, o, true); }
+
 void mf_print_shapes(mf_text *t, mf_object *value)
 {
-    int next = 0;
     if (mf_object_is(value, &mf_tree_class))
-        print_tree(t, ((const mf_tree *)value)->structure, ((const mf_tree *)value)->leaves, &next, print_shape);
+        mf_structure_print_leaves(t, ((const mf_tree *)value)->structure, ((const mf_tree *)value)->leaves, print_shape);
     else
-        print_shape(t, value, true);
+        print_shape(t, value);
 }
 
 const char *(mf_str_value)(mf_value v)

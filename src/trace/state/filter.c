@@ -1,6 +1,6 @@
 /* Filters, predicates on state cells, and the axis rules of maps that are made of them. Invariant: filters that say the same are one
  * object, and so are lists of rules, so signatures compare both by address; neither is ever freed. */
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "trace/state/state.h"
 
 #include <manyfold/state.h>

@@ -47,7 +47,10 @@ mf_node_ mf_node_module(mf_module m) { return (mf_node_){ NODE_MODULE, m.handle 
 mf_node_ mf_node_name(const char *name)
 {
     MF_PARENT_ONLY((mf_node_){ NODE_NAME, 0 });
-    return (mf_node_){ NODE_NAME, (uint64_t)(uintptr_t)mf_intern(name) };
+    const char *interned = mf_intern(name);
+    if (name && !interned)
+        return (mf_node_){ NODE_VALUE, mf_handle_new(mf_error_out_of_memory()) };
+    return (mf_node_){ NODE_NAME, (uint64_t)(uintptr_t)interned };
 }
 
 mf_node_ mf_node_int(int i) { return (mf_node_){ NODE_NUMBER, (uint64_t)(int64_t)i }; }
@@ -162,6 +165,9 @@ mf_error_object *mf_module_member_read(mf_module_member *m, const char *name, co
 
 static mf_error_object *fill_member(mf_module_member *m, const mf_node_ *name, const mf_node_ *value)
 {
+    mf_object *no_name = name->kind == NODE_VALUE ? mf_first_error_in(mf_handle_get(name->handle)) : NULL;
+    if (no_name)
+        return mf_retain((mf_error_object *)no_name);
     if (name->kind != NODE_NAME || !name->handle)
         return mf_error_new(MF_ERROR_ARGUMENT, "a module's members are pairs of a name and a state, module, number or other value");
     mf_error_object *e = mf_module_member_read(m, (const char *)(uintptr_t)name->handle, value);

@@ -3,7 +3,7 @@
 #ifndef MF_TRACE_STATE_MODULE_H
 #define MF_TRACE_STATE_MODULE_H
 
-#include "base/vector.h"
+#include "base/memory/vector.h"
 #include "trace/state/state.h"
 
 #include <manyfold/state.h>

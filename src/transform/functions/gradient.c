@@ -1,6 +1,6 @@
 /* grad, value_and_grad and jvp as functions: the inner function's program through the program transforms of this room.
  * Cells written by the inner function are auxiliary results: they pass through. Cells that it reads are differentiated when asked for. */
-#include "base/vector.h"
+#include "base/memory/vector.h"
 #include "passes/passes.h"
 #include "trace/dispatch.h"
 #include "trace/function.h"

@@ -1,7 +1,7 @@
 /* jit and remat: a call of the inner function becomes one equation that holds its program. At the top level that equation is the whole
  * program, so jit costs nothing there; inside other traces it keeps the inner program whole for those who read it. */
-#include "base/vector.h"
-#include "ops/rows.h"
+#include "base/memory/vector.h"
+#include "ops/ops.h"
 #include "trace/dispatch.h"
 #include "trace/function.h"
 #include "transform/rules/policy.h"

@@ -247,7 +247,7 @@ static bool split_vjp(split_halves *h, const mf_traced *inner, const mf_signatur
     bool *auxiliary = mf_calloc((size_t)inner->program->out_count + 1, sizeof *auxiliary);
     for (int i = results; auxiliary && i < all; i++)
         auxiliary[i] = true;
-    if (auxiliary && mf_vjp_program(inner->program, s->env, auxiliary, &forward, &backward, &residuals, error)) {
+    if (auxiliary && mf_vjp_program(inner->program, s->env, s->leaf_count, auxiliary, &forward, &backward, &residuals, error)) {
         h->forward = forward_traced(inner, forward, residuals, error);
         h->linear = h->forward ? backward_traced(inner, s, backward, results, residuals, error) : NULL;
     }

@@ -1,4 +1,4 @@
-/* vmap: every equation that has a batched operand, or speaks of the mapped axis, is replaced by what its row's batch emits.
+/* vmap: every equation that has a batched operand, or speaks of the mapped axis, is replaced by what its op's batch emits.
  * Invariant: a variable's batch dimension is one known position of its new variable, or none; what does not depend on the mapped
  * inputs is computed once. */
 #include "transform/rules/sweep.h"

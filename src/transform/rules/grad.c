@@ -205,8 +205,8 @@ static mf_program *backward_of(halves *h, const mf_program *p, const mf_program 
     return mf_builder_finish(&b, out, t->out_count, error);
 }
 
-bool mf_vjp_program(const mf_program *p, const mf_axis_env *env, const bool *auxiliary, mf_program **forward, mf_program **backward,
-                    int *residuals, mf_error_object **error)
+bool mf_vjp_program(const mf_program *p, const mf_axis_env *env, int arguments, const bool *auxiliary, mf_program **forward,
+                    mf_program **backward, int *residuals, mf_error_object **error)
 {
     halves h;
     bool *wrt = mf_calloc((size_t)p->in_count + (size_t)p->out_count + 1, sizeof *wrt), *want = wrt ? wrt + p->in_count : NULL;
@@ -215,7 +215,7 @@ bool mf_vjp_program(const mf_program *p, const mf_axis_env *env, const bool *aux
         *error = mf_error_out_of_memory();
         return false;
     }
-    for (int i = 0; i < p->in_count; i++)
+    for (int i = 0; i < arguments; i++)
         wrt[i] = mf_tangent_type(p->in[i]->type);
     for (int o = 0; o < p->out_count; o++)
         want[o] = !auxiliary || !auxiliary[o];

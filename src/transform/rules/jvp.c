@@ -1,4 +1,4 @@
-/* Forward mode: every equation is replaced by what its row's jvp emits.
+/* Forward mode: every equation is replaced by what its op's jvp emits.
  * Invariant: the zero tangent is NULL and stays so until somebody must have a value, so what does not depend on the inputs that are
  * differentiated is copied as it stands; the tangent half is linear in the tangents, equation by equation, for the sake of
  * partial evaluation and transposition. */

@@ -3,7 +3,7 @@
  * Invariant: both programs have p's inputs in p's order; the values kept come last in either. */
 #include "transform/rules/policy.h"
 
-#include "ops/rows.h"
+#include "ops/ops.h"
 #include "transform/rules/sweep.h"
 
 typedef struct keeper {

@@ -1,4 +1,4 @@
-/* What a row's .partial_eval works with. A variable of the program being split is known, unknown, or both. */
+/* What an op's .partial_eval works with. A variable of the program being split is known, unknown, or both. */
 #ifndef MF_TRANSFORM_RULES_PARTIAL_H
 #define MF_TRANSFORM_RULES_PARTIAL_H
 
@@ -20,7 +20,7 @@ mf_variable *mf_partial_known(mf_partial_context *c, const mf_variable *v);
 /* The variable in the unknown program; a known one becomes a residual (constants are copied instead). */
 mf_variable *mf_partial_unknown(mf_partial_context *c, const mf_variable *v);
 
-/* For rows that split their own programs. */
+/* For ops that split their own programs. */
 mf_variable *mf_partial_residual(mf_partial_context *c, mf_variable *known); /* a value of the known program, in the unknown one */
 void mf_partial_set_known(mf_partial_context *c, const mf_variable *v, mf_variable *known);
 void mf_partial_set_unknown(mf_partial_context *c, const mf_variable *v, mf_variable *unknown);

@@ -1,7 +1,7 @@
 #include "transform/rules/policy.h"
 
 #include "base/text/symbol.h"
-#include "ops/rows.h"
+#include "ops/ops.h"
 #include "tree/tree.h"
 
 #include <pthread.h>

@@ -1,5 +1,5 @@
 /* Dead code within the transforms, and what they ask about equations with nested programs.
- * Rows' dce is called here as by the dce pass; a smaller equation has the operands with used_in and the results that are used. */
+ * Ops' dce is called here as by the dce pass; a smaller equation has the operands with used_in and the results that are used. */
 #ifndef MF_TRANSFORM_RULES_SWEEP_H
 #define MF_TRANSFORM_RULES_SWEEP_H
 

@@ -3,7 +3,7 @@
 #ifndef MF_TRANSFORM_STATE_DIFF_STATES_H
 #define MF_TRANSFORM_STATE_DIFF_STATES_H
 
-#include "base/vector.h"
+#include "base/memory/vector.h"
 #include "trace/function.h"
 
 typedef struct mf_diff_state {

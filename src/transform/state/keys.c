@@ -2,7 +2,7 @@
  * next key and one a device, so the state holds one key before the call and another after it, whether the function moves the state on or
  * only reads it. Invariant: only a state that holds a single key is split; one that holds a key a device already is mapped by rule, like
  * any other. */
-#include "transform/functions/mapped_call.h"
+#include "transform/functions/mapped/mapped_call.h"
 
 #include <manyfold/array.h>
 #include <manyfold/function.h>

@@ -1,7 +1,7 @@
 /* Stateful maps: pmap and vmap with rules for the states that the function reads and writes. A function carries its rules to whatever
  * mapping function maps it: pmap and vmap take them off. Around the mapped function stands a StatefulMapping, which only remembers what it
  * was made of. Invariant: rules without a map around them have no effect. */
-#include "transform/functions/mapped_call.h"
+#include "transform/functions/mapped/mapped_call.h"
 
 #include <manyfold/state.h>
 #include <string.h>

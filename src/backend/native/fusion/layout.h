@@ -3,7 +3,7 @@
 #ifndef MF_BACKEND_NATIVE_FUSION_LAYOUT_H
 #define MF_BACKEND_NATIVE_FUSION_LAYOUT_H
 
-#include "ops/rows.h"
+#include "ops/ops.h"
 
 typedef struct mf_layout {
     int rank;

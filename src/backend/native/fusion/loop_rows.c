@@ -1,10 +1,10 @@
-/* The body of a scan for some of its rows. Where everything that a scan carries, reads and stacks round by round has rows of their own
- * along the first dimension, as the sequences of a batch in a recurrent cell, the rows' loops have nothing to do with each other: each core
- * runs a loop over some rows from its first round to its last.
- * Invariants: into how many parts is a matter of the number of rows alone; a row is computed by the same operations as in the whole. */
+/* Scans cut by rows. Where everything that a scan carries, reads and stacks has rows of its own along the first dimension, such as the
+ * sequences of a batch in a recurrent cell, the rows' loops do not depend on each other: each core runs some of the rows from the first
+ * round to the last.
+ * Invariants: the number of parts depends on the number of rows alone; a row is computed by the same operations as in the whole. */
 #include "backend/native/fusion/loop_step.h"
 #include "ops/params.h"
-#include "ops/rows.h"
+#include "ops/ops.h"
 #include "passes/rewrite.h"
 
 enum { LEAST_ROWS = 8, MOST_PARTS = 16 };

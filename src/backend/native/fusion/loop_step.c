@@ -1,10 +1,12 @@
-/* while and scan over rather small values as one step: condition and body are kernels of their own, whose values are placed once for the
- * even and once for the odd iterations, so an iteration is nothing but their steps. What is carried lies in two places by turns. The
- * second tier is all of it as one function (llvm/emit/repeat.c), to which a run goes over between two iterations. What has no such function and
- * takes long, and whose rows have nothing to do with each other, is a loop for each part of the rows (loop_rows.c), all at once; what such
- * a loop stacks is written row by row at once where it is only read so, and operands whose rows lie apart are copied a round at a time.
- * Invariant: what is carried is small or made anew every time, so that copying what a body hands on unchanged costs little; other loops
- * are left to the runtime, which moves memory along instead. */
+/* while and scan over rather small values as one step. Condition and body are kernels of their own. What is carried lies in two buffers by
+ * turns, so the kernels' values are placed once for the even and once for the odd iterations, and an iteration runs nothing but their
+ * steps.
+ * The second tier is the whole loop as one function (llvm/emit/repeat.c), to which a run switches between two iterations. A loop that has
+ * no such function, takes long, and whose rows do not depend on each other is one loop for each part of the rows, all at once
+ * (loop_rows.c); what such a loop stacks is written row by row at once where it is only read so, and operands whose rows lie apart are
+ * copied a round at a time.
+ * Invariant: what is carried is small or made anew every time, so copying what a body hands on unchanged costs little; other loops are
+ * left to the runtime, which moves memory along instead. */
 #include "backend/native/fusion/loop_step.h"
 #include "backend/native/llvm/tier_up.h"
 #include "ops/params.h"

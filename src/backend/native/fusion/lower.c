@@ -1,4 +1,4 @@
-/* The emitter that rows lower themselves to, recording: an equation becomes primitive nodes of its group, each of which a tile kernel
+/* The emitter that records what ops lower themselves to: an equation becomes primitive nodes of its group, each of which a tile kernel
  * can run and most of which LLVM can emit. A kernel value is a node's number plus one; 0 says that there is no kernel for it.
  * Invariant: f16 and bf16 take part in arithmetic as f32 only, and are rounded once an equation. */
 #include "backend/native/segment_build.h"

@@ -87,8 +87,8 @@ static int64_t or1(int64_t n) { return n ? n : 1; }
 
 int64_t mf_pool_out(const mf_pool *p, int i)
 {
-    int64_t spread = p->in[i] ? (p->in[i] - 1) * or1(p->base[i]) + 1 : 0;
-    int64_t room = spread + p->pad_low[i] + p->pad_high[i] - ((p->window[i] - 1) * or1(p->dilation[i]) + 1);
+    int64_t dilated = p->in[i] ? (p->in[i] - 1) * or1(p->base[i]) + 1 : 0;
+    int64_t room = dilated + p->pad_low[i] + p->pad_high[i] - ((p->window[i] - 1) * or1(p->dilation[i]) + 1);
     return room < 0 ? 0 : room / or1(p->stride[i]) + 1;
 }
 

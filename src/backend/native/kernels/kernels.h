@@ -55,7 +55,7 @@ bool mf_pool_max(mf_dtype dtype, const mf_pool *pool, const void *x, void *y, ui
 bool mf_pool_max_grad(mf_dtype dtype, const mf_pool *pool, const void *x, const uint8_t *at, const void *dy, void *dx);
 
 /* Sums from 0 in row-major window order; f16 and bf16 sum in f32 and round once. Average pooling divides afterwards. The gradient is such
- * a sum again: of what came, spread by the strides. */
+ * a sum again: of what came, dilated by the strides. */
 bool mf_pool_sum(mf_dtype dtype, const mf_pool *pool, const void *x, void *y);
 
 /* ---- matrix products of our own ---- */

@@ -3,13 +3,13 @@
  * The texts are vector code already, so no passes over IR are run: O2's gave 0 to 4 % on chains, Adam, activations and elementary
  * functions, for twice the compile time. Code generation is at its default level; without optimisation it loses to the tile kernels.
  * Invariant: everything here runs under one lock, which the process's end takes for good; no floating-point operation is contracted or
- * reassociated. Anything that fails gives NULL, and tile kernels do the work. LLVM itself ends the process when it gets no memory: it is
- * entered where there is memory to spare, and where it wants to end the process nevertheless, that ends here and nobody enters any more:
- * its locks may be held for good. What it made before goes on. */
+ * reassociated. Anything that fails gives NULL, and tile kernels do the work.
+ * When LLVM gets no memory it ends the process. So it is entered only while there is memory to spare; if it wants to end the process all
+ * the same, that is caught here and LLVM is not entered any more, for its locks may be held for good. What it made before stays in use. */
 #include "backend/native/llvm/llvm.h"
 
 #include "backend/native/kernels/kernels.h"
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "base/guard.h"
 #include "base/text/symbol.h"
 #include "runtime/profile/profiler.h"

@@ -41,7 +41,7 @@ mf_ir_value mf_ir_cut_bf16(mf_ir *ir, mf_ir_value x); /* of an f32 that bf16 has
 
 /* emit_loop.c: what memory holds as a value; a scalar in every lane; the address of an element. */
 mf_ir_value mf_ir_from_memory(mf_ir *ir, mf_dtype dtype, mf_ir_value vector);
-mf_ir_value mf_ir_spread(mf_ir *ir, const char *type, mf_ir_value scalar);
+mf_ir_value mf_ir_broadcast(mf_ir *ir, const char *type, mf_ir_value scalar);
 mf_ir_value mf_ir_pointer(mf_ir *ir, mf_ir_value base, mf_dtype dtype, mf_ir_value index);
 bool mf_ir_may_be_rare(const mf_group *g);  /* lanes may leave the polynomials' range */
 void mf_ir_rare_room(mf_ir *ir, int width); /* for them, in the entry block */

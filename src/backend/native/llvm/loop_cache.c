@@ -5,7 +5,7 @@
 #include "backend/native/llvm/llvm.h"
 
 #include "backend/native/kernels/kernels.h"
-#include "base/hash_map.h"
+#include "base/memory/hash_map.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -214,7 +214,7 @@ static void make_one(void)
         open_llvm();
     mf_cached_loop *loop = wanted ? mf_loop_make(&text) : NULL;
     if (slice)
-        mf_profile_words(slice, MF_ROW_COMPILER, "optimise", "a loop");
+        mf_profile_words(slice, MF_TRACK_COMPILER, "optimise", "a loop");
     mf_loop_text_free(&text);
     pthread_mutex_lock(&up.lock);
     if (wanted || !written)

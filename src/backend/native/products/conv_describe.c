@@ -1,4 +1,4 @@
-/* Recognising convolutions. The gradients come as convolutions too (ops/linalg/conv.c): of the spread cotangent with the reversed kernel, and of
+/* Recognising convolutions. The gradients come as convolutions too (ops/linalg/conv.c): of the dilated cotangent with the reversed kernel, and of
  * the operand with the cotangent as the kernel. Here they are recognised as what they are, on the layouts as they lie. */
 #include "backend/native/products/conv_step.h"
 

@@ -4,7 +4,7 @@
 
 #include "backend/native/kernels/kernels.h"
 #include "array/types/dtype.h"
-#include "base/vector.h"
+#include "base/memory/vector.h"
 
 enum { STREAM_BYTES = 32 << 20, MOST_INPUTS = 256 }; /* from the first on a result goes past the caches */
 

@@ -1,6 +1,6 @@
 /* Steps that cut and join: pad, concatenate, dynamic_slice, dynamic_update_slice. Operands that are views are read where they lie.
  * Invariants: each element of a result is written once, or twice while it is in the nearest cache; a start that is out of bounds moves
- * inside as the row's evaluation moves it. */
+ * inside as the op's evaluation moves it. */
 #include "backend/native/segment_build.h"
 #include "backend/native/steps/copy_step.h"
 
@@ -190,7 +190,7 @@ static void landing(const pad_step *s, int d, int64_t from, int64_t to, int64_t 
     *end = *end > s->in[d] ? s->in[d] : *end;
 }
 
-#define SPREAD(type)                                               \
+#define DILATE(type)                                               \
     do {                                                           \
         const type *x_ = (const type *)(const void *)in;           \
         type *o_ = (type *)(void *)out, v_ = *(const type *)value; \
@@ -203,13 +203,13 @@ static void landing(const pad_step *s, int d, int64_t from, int64_t to, int64_t 
     } while (0)
 
 /* n elements `step` places apart in what is filled with the value already; behind each of them there is a place that stays so. */
-static void spread(char *restrict out, int64_t step, const char *restrict in, int64_t n, int element, const void *value)
+static void dilate(char *restrict out, int64_t step, const char *restrict in, int64_t n, int element, const void *value)
 {
     switch (element) {
-    case 1: SPREAD(uint8_t); break;
-    case 2: SPREAD(uint16_t); break;
-    case 4: SPREAD(uint32_t); break;
-    case 8: SPREAD(uint64_t); break;
+    case 1: DILATE(uint8_t); break;
+    case 2: DILATE(uint16_t); break;
+    case 4: DILATE(uint32_t); break;
+    case 8: DILATE(uint64_t); break;
     default:
         for (int64_t i = 0; i < n; i++)
             memcpy(out + i * step * element, in + i * element, (size_t)element);
@@ -228,7 +228,7 @@ static void put(const pad_task *t, int d, const int64_t *dims, const int64_t *st
         for (int64_t i = 0; i < dims[d]; i++)
             put(t, d + 1, dims, steps, out + i * steps[d], in + i * s->in_bytes[d]);
     else if (dims[d] > 0) {
-        spread(out, s->step_out[d], in, dims[d] - 1, s->element, t->value);
+        dilate(out, s->step_out[d], in, dims[d] - 1, s->element, t->value);
         memcpy(out + (dims[d] - 1) * steps[d], in + (dims[d] - 1) * s->in_bytes[d], (size_t)s->element);
     }
 }

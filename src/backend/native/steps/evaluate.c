@@ -1,4 +1,4 @@
-/* Any op that has no kernel here: the row's own evaluation, as one step, or in pieces where the row works on each element, or on each
+/* Any op that has no kernel here: the op's own evaluation, as one step, or in pieces where the op works on each element, or on each
  * matrix or line of a batch, alone. Invariant: the pieces' shape follows from the op's alone. */
 #include "backend/native/kernels/kernels.h"
 #include "backend/native/segment_build.h"
@@ -13,7 +13,7 @@ typedef mf_error_object *evaluation(const mf_eqn *e, const void *const *in, void
 
 typedef struct evaluate_step {
     mf_native_step step;
-    evaluation *evaluate;         /* the row's, or one for this machine with the same bits */
+    evaluation *evaluate;         /* the op's, or one for this machine with the same bits */
     int64_t count, each;          /* elements or units; of a piece, or 0: whole */
     mf_eqn whole, last;           /* a piece as an equation, and what is left over */
     int64_t bytes[MOST_OPERANDS]; /* of an element or unit of each operand and result */

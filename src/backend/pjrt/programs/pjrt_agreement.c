@@ -5,9 +5,9 @@
  * By the same variance: which checks have to be made when the program runs. */
 #include "backend/pjrt/pjrt.h"
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "ops/control/callback.h"
-#include "ops/rows.h"
+#include "ops/ops.h"
 #include "passes/passes.h"
 #include "trace/checks/check_list.h"
 

@@ -3,8 +3,8 @@
  * renamed, so it is whole; one whose size or sum is not what it says, or that the plugin refuses, is as if it were not there. */
 #include "backend/pjrt/pjrt.h"
 
-#include "base/alloc.h"
-#include "base/intern.h"
+#include "base/memory/alloc.h"
+#include "base/memory/intern.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -7,10 +7,10 @@
  * allows, so prints cost one of the CPU's beside the plugin's. Each output is given by a step on the plugin, which settles where it lies. */
 #include "backend/pjrt/programs/pjrt_cut.h"
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "ops/control/callback.h"
-#include "ops/rows.h"
-#include "transform/functions/pmap.h"
+#include "ops/ops.h"
+#include "transform/functions/mapped/pmap.h"
 
 void pjrt_cut_fail(cutting *c, mf_error_object *e)
 {

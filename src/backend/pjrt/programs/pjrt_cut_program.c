@@ -2,10 +2,10 @@
  * program that is one map it is that map, of the equations of the step. */
 #include "backend/pjrt/programs/pjrt_cut.h"
 
-#include "base/alloc.h"
-#include "ops/rows.h"
+#include "base/memory/alloc.h"
+#include "ops/ops.h"
 #include "passes/rewrite.h"
-#include "transform/functions/pmap.h"
+#include "transform/functions/mapped/pmap.h"
 
 /* The program that was made, or why it was not. */
 static mf_program *finish(cutting *c, mf_builder *b, mf_variable *const *out, int out_count)

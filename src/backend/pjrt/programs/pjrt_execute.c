@@ -3,7 +3,7 @@
 #include "backend/pjrt/pjrt.h"
 
 #include "array/literal.h"
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 
 #include <string.h>
 

@@ -2,10 +2,10 @@
  * the program. A number that no finding has, which a faulty plugin may give, is an error too. */
 #include "backend/pjrt/pjrt.h"
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "ops/checks.h"
 #include "ops/control/callback.h"
-#include "ops/rows.h"
+#include "ops/ops.h"
 #include "runtime/collectives/collectives.h"
 
 #include <inttypes.h>
@@ -44,7 +44,7 @@ static int list_group(const pjrt_findings *s, const uint64_t *found, uint64_t nu
 }
 
 /* What devices of a group have of their own: a value, or a way through a branch or a loop. */
-static mf_error_object *differ(const pjrt_findings *s, const uint64_t *found, int replica, const mf_hlo_finding *f, const void *place)
+static mf_error_object *differ(const pjrt_findings *s, const uint64_t *found, int replica, const mf_hlo_finding *f, const void *location)
 {
     mf_text these = { 0 }, others = { 0 };
     int group = f->first[replica];
@@ -54,7 +54,7 @@ static mf_error_object *differ(const pjrt_findings *s, const uint64_t *found, in
     const mf_hlo_agreement *a = mf_hlo_agreement_on(&s->list, f->eqn);
     const char *names[2] = { these.at ? these.at : "", others.at ? others.at : "" };
     mf_error_object *error = a ? mf_ways_differ(f->eqn, a->of, a->axes, names, (int[]){ count, rest })
-                               : mf_replicated_error(f->eqn, place, names[0], count, s->devices[group]);
+                               : mf_replicated_error(f->eqn, location, names[0], count, s->devices[group]);
     mf_text_free(&these);
     mf_text_free(&others);
     return error;
@@ -81,7 +81,7 @@ static mf_error_object *take_host_errors(const pjrt_findings *s, const uint64_t 
     return taken;
 }
 
-mf_error_object *pjrt_findings_error(const pjrt_findings *s, const uint64_t *found, const void *place, bool shared)
+mf_error_object *pjrt_findings_error(const pjrt_findings *s, const uint64_t *found, const void *location, bool shared)
 {
     int at = -1;
     for (int r = 0; r < s->replicas; r++)
@@ -94,9 +94,9 @@ mf_error_object *pjrt_findings_error(const pjrt_findings *s, const uint64_t *fou
     if (of_host)
         return of_host;
     if (!f)
-        return mf_error_new_at(place, MF_ERROR_DEVICE, "a plugin says that a check has failed that its program has not, %" PRIu64,
+        return mf_error_new_at(location, MF_ERROR_DEVICE, "a plugin says that a check has failed that its program has not, %" PRIu64,
                                number_of(found[at]));
-    const void *where = shared ? place : NULL;
+    const void *where = shared ? location : NULL;
     if (f->first)
         return differ(s, found, at, f, where);
     return mf_nan_error(f->eqn, where, f->operand, (int64_t)(found[at] & (((uint64_t)1 << MF_HLO_PLACE_BITS) - 1)));

@@ -7,7 +7,7 @@
 #include "backend/pjrt/pjrt.h"
 
 #include "array/literal.h"
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "ir/op.h"
 
 #include <stdio.h>

@@ -2,12 +2,12 @@
  * portable, and runs on any device; one of several runs on the devices that its maps name, each once, or on the first ones. */
 #include "backend/pjrt/pjrt.h"
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "ops/control/callback.h"
-#include "ops/rows.h"
+#include "ops/ops.h"
 #include "runtime/comm.h"
 #include "stablehlo/hlo_module.h"
-#include "transform/functions/pmap.h"
+#include "transform/functions/mapped/pmap.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  * take, or of which it may make something else, stays one of replicas. */
 #include "backend/pjrt/pjrt.h"
 
-#include "ops/rows.h"
+#include "ops/ops.h"
 
 /* Operations and bytes of all devices: from there on the threads of several are worth their wait. */
 static const double most_work = 4e6;

@@ -4,7 +4,7 @@
  * when all steps have run, or when the step that may overwrite it has. */
 #include "backend/pjrt/pjrt.h"
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "runtime/executable.h"
 
 typedef struct stepped {

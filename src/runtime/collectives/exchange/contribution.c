@@ -1,14 +1,16 @@
-/* What a process contributes to an exchange, and where that lies in its messages.
+/* What a process contributes to an exchange, and where each part of it lies in its messages.
  *
- * A contribution has three parts, of which each may be empty: what is the same for everybody - of a reduction the frontier of this
- * process's ranks (frontier.h), of what is gathered whole operands, of what is compared a digest of each -, what one process alone wants - pieces of an
- * all_to_all, operands of a ppermute -, and the frontiers of large reductions, of which each process gets its piece (pieces.c). In each,
- * the results' chunks follow one another, and the chunks' contents go by rank.
- * Invariants: who has which rank is known to all, so both ends know the size of each message; sums of 16-bit floats travel in f32 and
+ * A contribution has three parts, each of which may be empty:
+ *   - what every process gets: of a reduction the frontier of this process's ranks (frontier.h), of a gather whole operands, of a
+ *     comparison a digest of each operand;
+ *   - what a single process gets: pieces of an all_to_all, operands of a ppermute;
+ *   - the frontiers of large reductions, of which each process gets its own piece (pieces.c).
+ * Within a part the results' chunks follow one another, and within a chunk the contents are in the order of the ranks.
+ * Invariants: every process knows who has which rank, so both ends know the size of each message; sums of 16-bit floats travel in f32 and
  * are rounded once, at the end. */
 #include "runtime/collectives/exchange/exchange.h"
 
-#include "base/vector.h"
+#include "base/memory/vector.h"
 
 #include <string.h>
 

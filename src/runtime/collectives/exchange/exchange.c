@@ -1,5 +1,5 @@
-/* Exchanges: a rendezvous whose members are in several processes. Each process contributes what it can compute alone and sends it to every
- * other one that has members; when all has come, a fiber that does nothing else delivers.
+/* Exchanges: a rendezvous whose members are in several processes. Each process computes what it can alone and sends that to every other
+ * process with members; when everything has arrived, a fiber made for this purpose delivers the results.
  * Invariant: the exchange counts as active until its fiber has delivered. */
 #include "runtime/collectives/exchange/exchange.h"
 #include "runtime/collectives/schedule/relay_schedule.h"

@@ -1,6 +1,6 @@
-/* The processes of an exchange: who takes part, which ranks each has, and of which nodes of the tree over the ranks it sends what they
- * give. This process is the first, the others follow around the circle of all, so everybody begins with another one.
- * Invariant: runs of ranks ascend, of each process and so of what it sends. */
+/* The processes of an exchange: which take part, which ranks each has, and for which nodes of the tree over the ranks it sends partial
+ * results. This process comes first and the others follow around the circle of all, so that each begins with a different one.
+ * Invariant: runs of ranks ascend, those of a process and so those of what it sends. */
 #include "runtime/collectives/exchange/exchange.h"
 
 #include <stdlib.h>

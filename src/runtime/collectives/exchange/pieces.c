@@ -1,13 +1,13 @@
-/* Large reductions between processes: a vector is cut into blocks, and each block into a piece for each process. Everybody sends
- * everybody its partial results of his piece; who has all of its own combines them, and sends the sum round. So nobody sends or computes
- * much more than one operand, however many there are (reduce-scatter and all-gather), and while a block travels the next one is
- * computed: what is read has been written a moment before, and is still in a cache.
- * Invariants: blocks and pieces are cut by elements alone, so each element is still combined along the one tree, and all processes cut
- * alike; one thread at a time goes on with an exchange; what a message carries lies in memory in one piece, at both ends, and is never
- * copied here; what others lend is given back once it has been read, or will not be. */
+/* Large reductions between processes, as a reduce-scatter and an all-gather. A vector is cut into blocks, and each block into one piece a
+ * process. Each process sends every other one its partial results for that one's piece, combines what it has received for its own, and
+ * sends the sum to all. So no process sends or computes much more than one operand, however many there are. While one block travels the
+ * next is computed: what is read then has been written a moment before, and is still in a cache.
+ * Invariants: blocks and pieces are cut by the number of elements alone, so each element is still combined along the one tree, and all
+ * processes cut alike; one thread at a time advances an exchange; what a message carries is contiguous at both ends, and is never copied
+ * here; what others lend is given back once it has been read, or once it is certain that it will not be. */
 #include "runtime/collectives/exchange/exchange.h"
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
  * the one tree over the ranks. */
 #include "runtime/collectives/exchange/exchange.h"
 
-#include "base/vector.h"
+#include "base/memory/vector.h"
 
 #include <stdlib.h>
 

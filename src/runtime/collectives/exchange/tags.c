@@ -4,7 +4,7 @@
  * Invariant: the same in every process that runs the same program, whatever its addresses are. */
 #include "runtime/collectives/exchange/exchange.h"
 
-#include "base/text/place.h"
+#include "base/text/location.h"
 #include "base/text/symbol.h"
 
 #include <string.h>
@@ -50,15 +50,15 @@ static uint64_t check_of(const mf_rendezvous *g, const char *function)
     return check;
 }
 
-/* Whose it is: "(pmap(f), file:line)", the place encoded. */
+/* Whose it is: "(pmap(f), file:line)", the location encoded. */
 static void add_origin(mf_text *t, const mf_executable *of, const void *at)
 {
     if (!of->function) {
-        mf_place_encode(t, " (", at, ")");
+        mf_location_encode(t, " (", at, ")");
         return;
     }
     mf_text_add(t, " (%.80s", of->function);
-    mf_place_encode(t, ", ", at, "");
+    mf_location_encode(t, ", ", at, "");
     mf_text_put(t, ")");
 }
 
@@ -68,8 +68,8 @@ static const char *words_of(const mf_rendezvous *g, const mf_run_state *s)
 {
     mf_participants *m = g->instr->participants;
     const mf_executable *of = s->executable;
-    const mf_call_record *call = of->shares_places ? mf_comm_record(s->comm, s->call) : NULL;
-    const char *words = of->shares_places ? NULL : atomic_load_explicit(&m->words, memory_order_acquire);
+    const mf_call_record *call = of->shares_locations ? mf_comm_record(s->comm, s->call) : NULL;
+    const char *words = of->shares_locations ? NULL : atomic_load_explicit(&m->words, memory_order_acquire);
     if (words)
         return words;
     mf_text t = { 0 };
@@ -78,10 +78,10 @@ static const char *words_of(const mf_rendezvous *g, const mf_run_state *s)
     mf_text_add(&t, "%s over", g->instr->out_count > 3 ? ", ..." : "");
     for (int a = 0; a < m->axis_count && a < 3; a++)
         mf_text_add(&t, "%s '%.20s'", a ? "," : "", m->axes->at[a]);
-    add_origin(&t, of, call ? atomic_load(&call->place) : of->shares_places ? NULL : g->instr->eqn->address);
+    add_origin(&t, of, call ? atomic_load(&call->location) : of->shares_locations ? NULL : g->instr->eqn->address);
     words = t.at && !t.failed ? mf_intern(t.at) : NULL;
     mf_text_free(&t);
-    if (!of->shares_places)
+    if (!of->shares_locations)
         atomic_store_explicit(&m->words, words, memory_order_release);
     return words;
 }
@@ -108,7 +108,7 @@ static bool in_loop(const mf_rendezvous *g)
 void mf_exchange_name_messages(mf_exchange *x)
 {
     const mf_run_state *s = x->s;
-    bool same = x->named && !s->executable->shares_places && !in_loop(x->g);
+    bool same = x->named && !s->executable->shares_locations && !in_loop(x->g);
     if (!same)
         x->tag = (mf_message_tag){
             0, place_of(x->g), mf_hash_mix(check_of(x->g, s->executable->function), x->g->owners.hash), words_of(x->g, s), x->s, x

@@ -1,10 +1,10 @@
-/* See ownership.h. A line meets its processes in their order. Where its step is no longer than what the least of them has, it meets all
- * that lie between, and the run of each follows from where its devices begin; where it is at least as long as what the most has, nobody has
- * two ranks of it. */
+/* See ownership.h. The ranks lie on a line of devices, which passes through the processes in their order. Where the line's step is at most
+ * the number of devices of the smallest process, it skips no process, and the run of ranks of each follows from where its devices begin.
+ * Where the step is at least the number of devices of the largest process, no process has two ranks. */
 #include "runtime/collectives/schedule/ownership.h"
 
-#include "base/alloc.h"
-#include "base/intern.h"
+#include "base/memory/alloc.h"
+#include "base/memory/intern.h"
 
 static int64_t device_of(const mf_ownership *o, int64_t rank) { return o->device + rank * o->step; }
 

@@ -1,12 +1,12 @@
 /* The schedules of relay_schedule.h.
  *
- * Among 2^k processes, process i meets in step l the one whose number differs in bit l. Of large vectors each then keeps half of what
- * both had, and in k more steps they gather the parts the other way round (Rabenseifner 2004). Since the nearest meet first, what they
- * have is a subtree each, and together its parent.
- * Any number of processes is a row of blocks, of 2^e each, descending as the number's binary digits: the tree's left half, that of what
- * is left, and so on. A block does the same by itself; when it is through, its process j has of the sum over this and all smaller blocks
- * the part that process j of the block before has just then of its own, and hands it over. So hardly anybody sends more than two
- * vectors. */
+ * Among 2^k processes, process i exchanges in step l with the one whose number differs in bit l. Of a large vector each of the two then
+ * keeps one half, and in k more steps they gather the parts in the reverse order (Rabenseifner 2004). Since the nearest exchange first,
+ * what the two have is a subtree each, and together its parent.
+ * Any other number of processes is cut into blocks of 2^e processes, in descending order, by the binary digits of the number: the tree's
+ * left half, the left half of the rest, and so on. Each block does the same by itself. When it has finished, its process j has a part of
+ * the sum over this and all smaller blocks: the one that process j of the block before has of its own sum at that time. It hands this part
+ * over to it. So hardly any process sends more than two vectors. */
 #include "runtime/collectives/schedule/relay_schedule.h"
 
 static int log2_of(int64_t n)

@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #include "dnnl_library.h"
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "base/entry.h"
 #include "base/guard.h"
 #include "base/text/symbol.h"

@@ -5,7 +5,7 @@
 #define _GNU_SOURCE
 #include "dnnl_primitive.h"
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "base/error.h"
 #include "base/guard.h"
 

@@ -1,7 +1,7 @@
 /* Running oneDNN's primitives, and moving operands between the caller's layout and its own. Invariant: what a run changes is in its context. */
 #include "dnnl_primitive.h"
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "base/guard.h"
 
 #include <stdlib.h>

@@ -58,15 +58,15 @@ static mf_ir_value is_rare(mf_ir *ir, mf_ir_value x, const mf_ir_divisor *d)
     mf_ir_value bits = mf_ir_op(ir, "bitcast <%d x float> %s to <%d x i32>", w, x, w);
     mf_ir_value twice = mf_ir_op(ir, "add <%d x i32> %s, %s", w, bits, bits);
     mf_ir_value above = mf_ir_op(ir, "sub <%d x i32> %s, %s", w, twice, mf_ir_splat(ir, MF_U32, &(uint32_t){ 2 * power_bits(-FAR) }));
-    mf_ir_value far = mf_ir_op(ir, "icmp uge <%d x i32> %s, %s", w, above, mf_ir_spread(ir, "i32", d->span));
-    mf_ir_value some = mf_ir_op(ir, "icmp ne <%d x i32> %s, %s", w, twice, mf_ir_spread(ir, "i32", d->zero));
+    mf_ir_value far = mf_ir_op(ir, "icmp uge <%d x i32> %s, %s", w, above, mf_ir_broadcast(ir, "i32", d->span));
+    mf_ir_value some = mf_ir_op(ir, "icmp ne <%d x i32> %s, %s", w, twice, mf_ir_broadcast(ir, "i32", d->zero));
     return mf_ir_op(ir, "call i1 @llvm.vector.reduce.or.v%di1(<%d x i1> %s)", w, w, mf_ir_op(ir, "and <%d x i1> %s, %s", w, far, some));
 }
 
 mf_ir_value mf_ir_divide(mf_ir *ir, mf_ir_value x, const mf_ir_divisor *d)
 {
     int w = ir->width, n = ir->next++;
-    mf_ir_value y = mf_ir_spread(ir, "float", d->value), r = mf_ir_spread(ir, "float", d->reciprocal);
+    mf_ir_value y = mf_ir_broadcast(ir, "float", d->value), r = mf_ir_broadcast(ir, "float", d->reciprocal);
     mf_ir_value q = mf_ir_op(ir, "fmul <%d x float> %s, %s", w, x, r), minus = negated(ir, x);
     for (int round = 0; round < 2; round++)
         q = fused(ir, negated(ir, fused(ir, y, q, minus)), r, q);

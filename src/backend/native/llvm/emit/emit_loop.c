@@ -123,7 +123,7 @@ mf_ir_value mf_ir_from_memory(mf_ir *ir, mf_dtype dtype, mf_ir_value vector)
     return dtype == MF_BOOL ? mf_ir_op(ir, "icmp ne <%d x i8> %s, zeroinitializer", ir->width, vector) : vector;
 }
 
-mf_ir_value mf_ir_spread(mf_ir *ir, const char *type, mf_ir_value scalar)
+mf_ir_value mf_ir_broadcast(mf_ir *ir, const char *type, mf_ir_value scalar)
 {
     mf_ir_value first = mf_ir_op(ir, "insertelement <%d x %s> poison, %s %s, i64 0", ir->width, type, type, scalar);
     return ir->width == 1 ? first
@@ -216,7 +216,7 @@ static mf_ir_value emit_iota(nest *n, int i, mf_ir_value j)
     mf_text steps = { 0 };
     for (int lane = 0; lane < ir->width; lane++)
         mf_text_add(&steps, "%si64 %" PRId64, lane ? ", " : "", lane * stride);
-    mf_ir_value all = mf_ir_op(ir, "add <%d x i64> %s, <%s>", ir->width, mf_ir_spread(ir, "i64", at), steps.at ? steps.at : "");
+    mf_ir_value all = mf_ir_op(ir, "add <%d x i64> %s, <%s>", ir->width, mf_ir_broadcast(ir, "i64", at), steps.at ? steps.at : "");
     ir->failed |= steps.failed;
     mf_text_free(&steps);
     if (dtype == MF_I64)
@@ -233,7 +233,7 @@ static mf_ir_value emit_load(nest *n, int i, mf_ir_value j)
     if (x->kind == MF_NODE_IOTA)
         return emit_iota(n, i, j);
     if (n->once[i])
-        return mf_ir_from_memory(ir, x->dtype, mf_ir_spread(ir, mf_ir_memory(x->dtype), n->once[i]));
+        return mf_ir_from_memory(ir, x->dtype, mf_ir_broadcast(ir, mf_ir_memory(x->dtype), n->once[i]));
     if (!l->flat && inner_stride(n, i) != 1)
         return emit_gather(n, i, j);
     mf_ir_value at = mf_ir_op(ir, "add i64 %s, %s", l->flat ? n->row_start : n->start[i], j);

@@ -32,15 +32,15 @@ typedef struct fold { /* a reduction of the phase at hand */
 typedef struct rows {
     mf_ir *ir;
     const mf_rows_plan *plan;
-    bool *needed;         /* by node: in the phase at hand */
-    int *last;            /* by node: the last phase that needs it */
-    mf_ir_value *pointer; /* by value; loaded when the function begins */
-    mf_ir_value *start;   /* by node: where a walk starts in this row, in elements */
-    mf_ir_value *spread;  /* by node: one value for the row, in all lanes */
-    mf_ir_divisor *by;    /* by node: that value, where something is divided by it */
-    mf_ir_value *one;     /* by node of the row: the values of all rows at hand */
-    mf_ir_value *place;   /* by node of the row: where they lie */
-    mf_ir_value *value;   /* by node: in the columns at hand */
+    bool *needed;           /* by node: in the phase at hand */
+    int *last;              /* by node: the last phase that needs it */
+    mf_ir_value *pointer;   /* by value; loaded when the function begins */
+    mf_ir_value *start;     /* by node: where a walk starts in this row, in elements */
+    mf_ir_value *broadcast; /* by node: one value for the row, in all lanes */
+    mf_ir_divisor *by;      /* by node: that value, where something is divided by it */
+    mf_ir_value *one;       /* by node of the row: the values of all rows at hand */
+    mf_ir_value *place;     /* by node of the row: where they lie */
+    mf_ir_value *value;     /* by node: in the columns at hand */
     fold folds[MOST_FOLDS];
     int fold_count, phase, at_once;
     mf_ir_value row, nth, buffers; /* of the row at hand: its number, that among those at hand, its buffers */
@@ -155,7 +155,7 @@ static mf_ir_value count_columns(rows *r, int i, mf_ir_value j)
         s = "i64";
     for (int k = 0; k < LANES; k++)
         mf_text_add(&steps, "%s%s %" PRId64, k ? ", " : "", s, narrow ? (int64_t)(int32_t)(uint32_t)(uint64_t)(k * stride) : k * stride);
-    mf_ir_value all = mf_ir_op(ir, "add <%d x %s> %s, <%s>", LANES, s, mf_ir_spread(ir, s, first), steps.at ? steps.at : "");
+    mf_ir_value all = mf_ir_op(ir, "add <%d x %s> %s, <%s>", LANES, s, mf_ir_broadcast(ir, s, first), steps.at ? steps.at : "");
     ir->failed |= steps.failed;
     mf_text_free(&steps);
     return dtype == MF_F32 ? mf_ir_op(ir, "sitofp <%d x i64> %s to <%d x float>", LANES, all, LANES) : all;
@@ -166,8 +166,8 @@ static mf_ir_value column_value(rows *r, int i, mf_ir_value j, int live)
     mf_ir *ir = r->ir;
     const mf_node *x = node_of(r, i);
     mf_ir_value in[3] = { NULL };
-    if (r->spread[i])
-        return r->spread[i];
+    if (r->broadcast[i])
+        return r->broadcast[i];
     if (mf_rows_keeps(r->plan, i, r->phase))
         return mf_ir_read(ir, x->dtype, result_place(r, i, j), live);
     if (x->kind == MF_NODE_IOTA)
@@ -180,7 +180,7 @@ static mf_ir_value column_value(rows *r, int i, mf_ir_value j, int live)
     }
     for (int k = 0; k < x->in_count; k++)
         in[k] = r->value[x->in[k]];
-    bool prepared = x->in_count == 2 && r->spread[x->in[1]] && r->by[x->in[1]].value && !strcmp(x->name, "div");
+    bool prepared = x->in_count == 2 && r->broadcast[x->in[1]] && r->by[x->in[1]].value && !strcmp(x->name, "div");
     return prepared ? mf_ir_divide(ir, in[0], &r->by[x->in[1]]) : mf_ir_node(ir, &r->plan->group, x, in);
 }
 
@@ -385,7 +385,7 @@ static mf_ir_value own_place(rows *r, int i) { return mf_ir_pointer(r->ir, r->pl
 static mf_ir_value count_row(rows *r, int i)
 {
     mf_dtype dtype = node_of(r, i)->dtype;
-    mf_ir_value n = mf_ir_spread(r->ir, "i64", start_of(r, i));
+    mf_ir_value n = mf_ir_broadcast(r->ir, "i64", start_of(r, i));
     if (dtype == MF_I64)
         return n;
     return mf_ir_op(r->ir, "%s <1 x i64> %s to <1 x %s>", dtype == MF_F32 ? "sitofp" : "trunc", n, mf_ir_scalar(dtype));
@@ -474,7 +474,7 @@ static void emit_shared(rows *r)
     for (int i = 0; i < r->plan->group.count; i++) {
         const mf_node *x = node_of(r, i);
         mf_ir_value one = NULL;
-        r->spread[i] = NULL;
+        r->broadcast[i] = NULL;
         if (!r->needed[i] || (x->kind == MF_NODE_CONSTANT && !at_of(r, i)->row))
             continue;
         ir->width = 1;
@@ -489,7 +489,7 @@ static void emit_shared(rows *r)
             continue;
         ir->width = LANES;
         mf_ir_value scalar = mf_ir_op(ir, "extractelement <1 x %s> %s, i64 0", mf_ir_scalar(x->dtype), one);
-        r->spread[i] = mf_ir_spread(ir, mf_ir_scalar(x->dtype), scalar);
+        r->broadcast[i] = mf_ir_broadcast(ir, mf_ir_scalar(x->dtype), scalar);
         if (mf_ir_is_divisor(&r->plan->group, i))
             r->by[i] = mf_ir_divisor_of(ir, scalar);
     }
@@ -513,7 +513,7 @@ static void emit_row(rows *r)
     emit_shared(r);
     bool chunked = false;
     for (int i = 0; i < r->plan->group.count; i++)
-        calls += r->needed[i] && !r->spread[i] && node_of(r, i)->in_count > 0;
+        calls += r->needed[i] && !r->broadcast[i] && node_of(r, i)->in_count > 0;
     for (int f = 0; f < r->fold_count; f++)
         chunked |= !r->folds[f].any_order && r->plan->columns > CHUNK;
     r->at_once = calls <= 4 ? AT_ONCE : calls <= 12 ? 2 : 1;
@@ -563,7 +563,7 @@ static bool make_room(rows *r)
     if (!r->needed || !r->by || !r->last || !r->pointer || !room)
         return false;
     r->start = room;
-    r->spread = room + nodes;
+    r->broadcast = room + nodes;
     r->one = room + 2 * nodes;
     r->value = room + 3 * nodes;
     r->place = room + 4 * nodes;

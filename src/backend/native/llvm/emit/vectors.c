@@ -154,7 +154,7 @@ static mf_ir_value gather(mf_ir *ir, mf_dtype dtype, mf_ir_value address, const 
     mf_ir_value all = "zeroinitializer";
     for (int k = 0; k < (one ? 1 : live); k++) {
         mf_ir_value x = mf_ir_op(ir, "load %s, ptr %s, align %d", m, place(ir, dtype, address, index[k]), mf_dtype_size(dtype));
-        all = one ? mf_ir_spread(ir, m, x) : mf_ir_op(ir, "insertelement <%d x %s> %s, %s %s, i64 %d", ir->width, m, all, m, x, k);
+        all = one ? mf_ir_broadcast(ir, m, x) : mf_ir_op(ir, "insertelement <%d x %s> %s, %s %s, i64 %d", ir->width, m, all, m, x, k);
     }
     return mf_ir_from_memory(ir, dtype, all);
 }
@@ -211,7 +211,7 @@ static mf_ir_value pick(mf_ir *ir, const mf_ir_vectors *from, const int64_t *ind
     int w = ir->width, source[MF_IR_LANES], order[MF_IR_LANES] = { 0 };
     mf_ir_value made = NULL;
     if (follow(index, live, 0))
-        return mf_ir_spread(ir, s, one_lane(ir, from, index[0]));
+        return mf_ir_broadcast(ir, s, one_lane(ir, from, index[0]));
     for (int k = 0; k < w; k++)
         source[k] = (int)(index[k < live ? k : live - 1] / from->width);
     for (int k = 0; k < w; k++) {
@@ -273,7 +273,7 @@ void mf_ir_scatter(mf_ir *ir, const mf_ir_vectors *v, mf_ir_value address, const
         }
         ir->width = 1;
         for (int k = 0; k < live; k++)
-            mf_ir_write(ir, v->dtype, mf_ir_spread(ir, mf_ir_scalar(v->dtype), one_lane(ir, v, (int64_t)i * v->width + k)),
+            mf_ir_write(ir, v->dtype, mf_ir_broadcast(ir, mf_ir_scalar(v->dtype), one_lane(ir, v, (int64_t)i * v->width + k)),
                         place(ir, v->dtype, address, at[k]), 1);
     }
 }

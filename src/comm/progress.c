@@ -1,0 +1,167 @@
+/* Progress: handles what has arrived, continues what waits for room or moves bytes, and asks the processes that keep others waiting where
+ * they are. Invariants: nothing here blocks; headers from one process are handled in the order in which it sent them. The lock is held. */
+#include "comm/protocol.h"
+
+#include "base/memory/alloc.h"
+#include "runtime/profile/profiler.h"
+
+static void *slot(const mf_messages *m, int i) { return m->ring + (size_t)i * SLOT; }
+
+bool mf_messages_receive_next(mf_messages *m, mf_operation **finished)
+{
+    m->requests[m->head] = 0;
+    int code = m->link->receive(m->link, -1, 0, slot(m, m->head), SLOT, &m->requests[m->head]);
+    if (code)
+        mf_messages_fail_all(m, m->link->error(m->link, code), finished);
+    m->head = (m->head + 1) % RING;
+    return !code;
+}
+
+static bool poll_headers(mf_messages *m, mf_operation **finished)
+{
+    bool came = false;
+    for (int n = 0; n < 64 && !m->broken; n++) {
+        bool done = false;
+        size_t count = 0;
+        int code = m->link->test(m->link, &m->requests[m->head], &done, &count);
+        if (code)
+            mf_messages_fail_all(m, m->link->error(m->link, code), finished);
+        if (code || !done)
+            break;
+        came = true;
+        mf_messages_handle(m, slot(m, m->head), count, finished);
+        mf_messages_receive_next(m, finished);
+    }
+    return came;
+}
+
+/* What has come by shared memory, and what had no room there. */
+static bool poll_near(mf_messages *m, mf_operation **finished)
+{
+    bool came = false;
+    for (int i = 0; i < m->near_count; i++) {
+        mf_peer *p = &m->peers[m->near[i]];
+        const unsigned char *bytes;
+        size_t count;
+        for (int n = 0; n < 64 && !m->broken && (bytes = mf_ring_next(p->from, &count)); n++) {
+            came = true;
+            mf_messages_handle(m, bytes, count, finished);
+            if (count <= MF_RING_BYTES)
+                mf_ring_take(p->from, count);
+        }
+        for (mf_outgoing *o; (o = p->queue);) {
+            const mf_ring_part parts[3] = { { &o->head, sizeof o->head }, { o->payload, o->count }, { "", 0 } };
+            if (!mf_ring_put(p->to, parts))
+                break;
+            p->queue = o->next;
+            m->queued--;
+            mf_free(o);
+        }
+    }
+    return came;
+}
+
+static void poll_outgoing(mf_messages *m, mf_operation **finished)
+{
+    for (mf_outgoing **at = &m->outgoing, *o; (o = *at);) {
+        bool done = false;
+        int code = m->link->test(m->link, &o->request, &done, NULL);
+        if (code)
+            mf_messages_fail_all(m, m->link->error(m->link, code), finished);
+        if (code || done) {
+            *at = o->next;
+            mf_free(o);
+        } else {
+            at = &o->next;
+        }
+    }
+}
+
+/* A piece has moved: the next one, or the end. One that is empty is none. */
+static void moved(mf_messages *m, mf_operation *op, size_t count, mf_operation **finished)
+{
+    if (!op->sends && count != op->piece) {
+        mf_operation_ask_why(m, op);
+        return;
+    }
+    op->moved += op->piece;
+    if (op->moved < op->count)
+        mf_operation_move(m, op, finished);
+    else
+        mf_operation_finish(op, NULL, finished);
+}
+
+static bool poll_moving(mf_messages *m, mf_operation **finished)
+{
+    bool any_moved = false;
+    mf_operation *list = m->moving;
+    m->moving = NULL;
+    for (mf_operation *next, *op = list; op; op = next) {
+        bool done = false;
+        size_t count = op->piece;
+        next = op->next;
+        int code = m->link->test(m->link, &op->request, &done, op->sends ? NULL : &count);
+        if (code) {
+            mf_error_object *error = m->link->error(m->link, code);
+            mf_messages_fail_all(m, mf_retain(error), finished);
+            mf_operation_finish(op, error, finished);
+        } else if (done) {
+            any_moved = true;
+            moved(m, op, count, finished);
+        } else {
+            op->next = m->moving;
+            m->moving = op;
+        }
+    }
+    return any_moved;
+}
+
+static void ask_for(mf_messages *m, mf_operation *op, int64_t now, mf_operation **finished)
+{
+    if (now < op->ask_at)
+        return;
+    int64_t apart = (now - op->since) / 4;
+    op->ask_at = now + (apart < FIRST_ASKED ? FIRST_ASKED : apart < ASKED_AT_MOST ? apart : ASKED_AT_MOST);
+    const mf_call_record *r = mf_comm_record(&m->comm, op->of.call);
+    mf_messages_say(m, op->peer, WHERE, op->of.call, 0, r ? atomic_load(&r->function) : NULL, finished);
+}
+
+/* One that waits in the call itself knows better for whom, and says so in time; and who has borrowed something may wait for another. */
+static bool is_late(const mf_operation *op, int64_t than)
+{
+    return op->since < than - (op->rests || mf_operation_is_lent(op) ? ASKED_AT_MOST : 0);
+}
+
+/* Asks those who let wait where they are. */
+static void ask(mf_messages *m, int64_t now, mf_operation **finished)
+{
+    if (now < m->ask_at)
+        return;
+    m->ask_at = now + FIRST_ASKED / 2;
+    for (int b = 0; b < BUCKETS; b++)
+        for (mf_operation **at = &m->waiting[b], *op; (op = *at);)
+            if (is_late(op, now - m->timeout) && mf_operation_may_end(m, op)) {
+                *at = op->next;
+                mf_operation_finish(op, mf_peer_error_late(m, op, now), finished);
+            } else {
+                at = &op->next;
+                ask_for(m, op, now, finished);
+            }
+    mf_crosswise_look(m, now, finished);
+}
+
+bool mf_messages_progress(mf_messages *m, mf_operation **finished)
+{
+    if (m->closed)
+        return false;
+    bool some = poll_near(m, finished);
+    if (m->near_count + 1 < m->comm.size) /* else nothing comes over the link */
+        some |= poll_headers(m, finished);
+    poll_outgoing(m, finished);
+    some |= poll_moving(m, finished);
+    if (m->looks++ % LOOKS == 0) {
+        m->now = mf_profile_now_coarse();
+        ask(m, m->now, finished);
+    }
+    return some;
+}
