@@ -1,18 +1,19 @@
-/* manyfold.h - jax.pmap and its friends for C: the whole public API.
+/* manyfold.h - jax.pmap for C: the whole public API.
  *
- * Five rules explain the whole header.
- *   1. One handle, mf_value, for all that flows: arrays, tracers, trees, none, statics, errors.
- *   All-zero bits mean "unset".
- *   2. Wherever a value is taken in C, a C number or string may stand instead: mf_mul(x, 2),
- *   mf_call(f, x, 0.05), mf_dict("w", w).
- *   3. Options come last, by name, zero is the default, save where zero is a choice: mf_sum(x,
- *   .axis = 0). An option that is an mf_value takes one, and no C number: .nan = mf_f(7). `mf_thing`
- *   is also a plain function with every option at its default, so it can be passed on:
- *   mf_pmap(mf_dot). `mf_thing_opt` takes a pointer.
+ * Five rules explain all headers.
+ *   1. One handle type, mf_value, stands for all data: arrays, traced values, trees, None, statics
+ *   and errors. All-zero bits are "unset".
+ *   2. In C a number or string may be written wherever a value is taken: mf_mul(x, 2), mf_call(f,
+ *   x, 0.05), mf_dict("w", w).
+ *   3. Options come last, by name; the default is zero, unless the comment says otherwise:
+ *   mf_sum(x, .axis = 0). An option of type mf_value takes only a value: .nan = mf_f(7). A function
+ *   mf_thing whose options are all optional is also a plain C function, which can be passed on:
+ *   mf_pmap(mf_dot). mf_thing_opt takes a pointer to the options.
  *   4. Every handle belongs to the innermost open scope of the calling thread. mf_assign stores
  *   into a variable that lives longer.
- *   5. An error is a value and travels. Functions that leave the value world return mf_status,
- *   or a NaN / 0, and are remembered by mf_exit_status. */
+ *   5. An error is a value, and is passed on by whatever is done with it. Functions whose result is
+ *   not a value return an mf_status, or NaN, 0 or NULL; mf_exit_status remembers the error.
+ * manyfold/base.h states the rest: ownership, threads, fork, exit, signals. */
 #ifndef MANYFOLD_H
 #define MANYFOLD_H
 #ifndef MF_CHECK_HEADERS_

@@ -112,7 +112,8 @@ mf_function mf_closure_16(mf_fc16 f, const void *context, size_t size);
     mf_fc5: mf_closure_5, mf_fc6: mf_closure_6, mf_fc7: mf_closure_7, mf_fc8: mf_closure_8, mf_fc9: mf_closure_9, \
     mf_fc10: mf_closure_10, mf_fc11: mf_closure_11, mf_fc12: mf_closure_12, mf_fc13: mf_closure_13, mf_fc14: mf_closure_14, \
     mf_fc15: mf_closure_15, mf_fc16: mf_closure_16
-/* of a module's function: how many inputs it takes; MF_ANY_NUMBER_ of one that gets them as an array */
+/* of a module's function: how many inputs it takes; MF_ANY_NUMBER_ of one that gets them as an
+ * array */
 #define MF_ANY_NUMBER_ (-1)
 #define MF_INPUTS_ \
     mf_fma: MF_ANY_NUMBER_, mf_fm0: 0, mf_fm1: 1, mf_fm2: 2, mf_fm3: 3, mf_fm4: 4, mf_fm5: 5, mf_fm6: 6, mf_fm7: 7, mf_fm8: 8, \

@@ -1,11 +1,13 @@
-/* manyfold/array.h - making, reading, placing and printing arrays.
+/* manyfold/array.h - arrays: making, inspecting, reading, placing on devices and printing them.
  *
- * Shapes open a comment as in manyfold/numpy.h: (m, k) -> (k) takes a value of that shape and gives
- * one; "..." is any number of dimensions, x any array and a result of its shape. An array has at
- * most 8 dimensions and lies on one device, or a row on each of several; it never changes.
- * Functions that read numbers wait for them; on an error they give what their comment says, and
- * mf_exit_status remembers it. Results belong to the innermost scope; any thread. Errors:
- * MF_ERROR_SHAPE, MF_ERROR_DTYPE, MF_ERROR_DEVICE; MF_ERROR_DONATED for memory that is gone. */
+ * Shapes open a comment as described in manyfold/base.h: "..." is any number of dimensions, x any
+ * array and a result of its shape. An array is immutable, has at most 8 dimensions, and lies on one
+ * device, or row by row on several. "Committed" means, as in JAX, that its devices were chosen, so
+ * that it does not move by itself.
+ * Functions that read numbers wait until these are computed ("Waits"); on an error they return what
+ * their comment says, and the error is remembered for mf_exit_status. Results belong to the
+ * innermost scope; any thread. Errors: MF_ERROR_SHAPE, MF_ERROR_DTYPE, MF_ERROR_DEVICE;
+ * MF_ERROR_DONATED for an array whose memory was donated or deleted. */
 #ifndef MANYFOLD_ARRAY_H
 #define MANYFOLD_ARRAY_H
 #ifndef MF_CHECK_HEADERS_
@@ -17,20 +19,22 @@
 
 MF_BEGIN_
 
-/* ---- making arrays */
-/* -> shape: a copy of the C array, row by row */
+/* ---- making arrays. Where dtype is MF_DTYPE_DEFAULT it is f32, unless the comment says
+ * otherwise. */
+/* -> shape: a copy of the C array `data`, in row-major order. dtype is that of its elements; there
+ * is no default (MF_ERROR_DTYPE) */
 mf_value mf_from_host(mf_dtype dtype, mf_shape shape, const void *data);
-/* -> shape: of numbers that are written here: mf_array(MF_F32, MF_SHAPE(2), 1, 2); MF_ERROR_SHAPE
- * unless there is one an element */
+/* -> shape: of numbers written in the call: mf_array(MF_F32, MF_SHAPE(2), 1, 2). MF_ERROR_SHAPE
+ * unless there is one number for each element */
 mf_value mf_array_n(mf_dtype dtype, mf_shape shape, const double *numbers, int count);
-/* -> (n): start (or 0), start + 1, ... before stop; i32 unless said: mf_arange(8),
- * mf_arange_opt(2, 8) */
+/* -> (n): jnp.arange of integers: start (mf_arange: 0), start + 1, ... below stop; i32 by default.
+ * mf_arange(8), mf_arange_opt(2, 8) */
 mf_value mf_arange(int64_t stop, mf_dtype dtype MF_DEFAULT_(MF_DTYPE_DEFAULT));
 mf_value mf_arange_opt(int64_t start, int64_t stop, mf_dtype dtype MF_DEFAULT_(MF_DTYPE_DEFAULT));
-/* -> (n): start, start + step, ... before stop; MF_DTYPE_DEFAULT: f32 */
+/* -> (n): start, start + step, ... below stop (above it for a negative step) */
 mf_value mf_arange_step(double start, double stop, double step, mf_dtype dtype);
-/* -> (count): evenly from start to stop, which .exclude_endpoint leaves out; f32 unless said; of
- * integers the floors */
+/* -> (count): jnp.linspace: evenly spaced numbers from start to stop; .exclude_endpoint leaves stop
+ * out (and spaces the numbers accordingly). An integer .dtype takes the floor of each */
 typedef struct mf_linspace_options {
     mf_dtype dtype;
     bool exclude_endpoint;
@@ -38,26 +42,26 @@ typedef struct mf_linspace_options {
 } mf_linspace_options;
 mf_value mf_linspace(double start, double stop, int64_t count);
 mf_value mf_linspace_opt(double start, double stop, int64_t count, const mf_linspace_options *o);
-/* -> shape: MF_DTYPE_DEFAULT: f32 */
+/* -> shape: zeros, ones */
 mf_value mf_zeros(mf_shape shape, mf_dtype dtype);
 mf_value mf_ones(mf_shape shape, mf_dtype dtype);
-/* (...) -> shape: the fill, which broadcasts, in its dtype */
+/* (...) -> shape: fill, broadcast to the shape; keeps its dtype */
 mf_value mf_full(mf_shape shape, mf_value fill);
-/* x -> x: of its dtype */
+/* x -> x: zeros, ones, of x's dtype */
 mf_value mf_zeros_like(mf_value x);
 mf_value mf_ones_like(mf_value x);
-/* x, (...) -> x: the fill, which broadcasts, in x's dtype */
+/* x, (...) -> x: fill, broadcast to x's shape and converted to its dtype */
 mf_value mf_full_like(mf_value x, mf_value fill);
-/* -> (n, columns): ones on diagonal number .k (above the main one; negative: below), else zeros; n
- * columns unless said */
+/* -> (n, columns): jnp.eye: ones on diagonal number .k (positive: above the main one, negative:
+ * below), zeros elsewhere. .columns is n by default */
 typedef struct mf_eye_options {
     int64_t columns, k;
     mf_reserved reserved_;
 } mf_eye_options;
 mf_value mf_eye(int64_t n, mf_dtype dtype);
 mf_value mf_eye_opt(int64_t n, mf_dtype dtype, const mf_eye_options *o);
-/* -> shape: jax.ShapeDtypeStruct: no numbers; for mf_lower and others that ask for types alone.
- * MF_ERROR_SHAPE for no shape */
+/* -> shape: jax.ShapeDtypeStruct: a shape and dtype without numbers, for mf_lower and other
+ * functions that need only the types of their arguments */
 mf_value mf_struct(mf_shape shape, mf_dtype dtype);
 #ifndef __cplusplus
 #define mf_array(dtype, shape, ...)                           \
@@ -65,76 +69,87 @@ mf_value mf_struct(mf_shape shape, mf_dtype dtype);
                (int)(sizeof((const double[]){ __VA_ARGS__ }) / sizeof(double)))
 #endif
 
-/* ---- what an array is. x -> C: known at once, of traced values too */
-mf_shape mf_shape_of(mf_value v); /* rank -1 on an error or a tree */
-mf_dtype mf_dtype_of(mf_value v); /* MF_DTYPE_DEFAULT on an error or a tree */
-bool mf_weak_type_of(mf_value v);
-int mf_ndim(mf_value v);              /* -1 on an error or a tree */
-int64_t mf_size(mf_value v);          /* elements; -1 likewise */
+/* ---- what an array is. x -> C: known at once, without waiting, and for traced values too */
+mf_shape mf_shape_of(mf_value v); /* of an error or a tree: rank -1 */
+mf_dtype mf_dtype_of(mf_value v); /* of an error or a tree: MF_DTYPE_DEFAULT */
+bool mf_weak_type_of(mf_value v); /* whether the dtype gives way to others, as a C number's does */
+int mf_ndim(mf_value v);          /* the rank; of an error or a tree: -1 */
+int64_t mf_size(mf_value v);      /* the number of elements; likewise -1 */
 int64_t mf_dim(mf_value v, int axis); /* a negative axis counts from the end; -1 on an error */
-bool mf_is_deleted(mf_value v);       /* donated or deleted */
+bool mf_is_deleted(mf_value v);       /* whether its memory was donated or deleted */
 
-/* ---- numbers for C. A traced value has none yet, and C cannot branch on one: reading it makes the
- * call that is being traced an MF_ERROR_TRACER; use mf_where, mf_cond or mf_while. Inside a traced
- * function what follows from numbers, static arguments and arrays of the outside alone can be read
- * too, where neither it nor a value on the way has more than 4,096 elements. */
-/* () -> C: NumPy's .item(), of any array of one element: waits. NaN, 0, false on an error */
+/* ---- reading numbers. A traced value has no numbers yet, so C cannot branch on it: to read one
+ * makes the call being traced an MF_ERROR_TRACER. Use mf_where, mf_cond or mf_while instead. What a
+ * traced function computes from C numbers, static arguments and arrays from outside alone can be
+ * read, if neither it nor any intermediate value has more than 4,096 elements.
+ * () -> C: the number of an array with one element, of any rank, as NumPy's .item(). Waits. On an
+ * error NaN, 0 and false */
 double mf_item_f64(mf_value v);
 int64_t mf_item_i64(mf_value v);
 bool mf_item_bool(mf_value v);
-/* x -> C: exactly count elements, row by row, converted to dtype; waits */
+/* x -> C: copies all elements to `out`, in row-major order and converted to dtype
+ * (MF_DTYPE_DEFAULT: the array's own). `out` has room for `count` elements, which must be the
+ * number that the array has (MF_ERROR_SHAPE). Waits */
 mf_status mf_to_host(mf_value v, mf_dtype dtype, void *out, size_t count);
-/* x -> C: the first element of an array; waits. Lives as long as v; views share it. NULL on an
- * error */
+/* x -> C: a pointer to the array's first element, not to be written through. Waits. Valid as long
+ * as v is. The elements follow one another in row-major order unless the array is a view, as
+ * mf_transpose, mf_get and mf_broadcast_to give; mf_copy makes it none. NULL on an error */
 const void *mf_unsafe_buffer_pointer(mf_value v);
-
 /* ---- memory */
-/* The allocator of array memory, whole process. */
+/* ---- memory
+ * The allocator of array memory, for the whole process: bytes in arrays now, the most there were,
+ * bytes kept for reuse; how often memory came from the system, and how often it was asked for */
 typedef struct mf_memory_stats_t {
     int64_t live_bytes, peak_bytes, cached_bytes, system_allocations, requests;
 } mf_memory_stats_t;
 mf_memory_stats_t mf_memory_stats(void);
-void mf_memory_stats_reset(void); /* the peak starts again at what is live */
-/* x -> C: ends the array's memory now; any later use is an error. MF_ERROR_ARGUMENT when v is no
- * array; an error's own status */
+void mf_memory_stats_reset(void); /* sets peak_bytes to live_bytes */
+/* tree -> C: frees the memory of the tree's arrays now; using them afterwards is MF_ERROR_DONATED.
+ * MF_ERROR_ARGUMENT when a leaf is no array; of an error, its own status */
 mf_status mf_delete(mf_value v);
-/* tree -> tree: in memory of its own, row by row, on the devices of the original */
+/* tree -> tree: a copy in memory of its own, in row-major order, on the devices of the original */
 mf_value mf_copy(mf_value tree);
-
-/* ---- devices */
 /* x -> C: which devices hold an array, shard by shard; waits. count 0: v is none */
+/* ---- devices. A list of devices (manyfold/device.h) has those of one platform, and all are of
+ * this process.
+ * x -> C: the devices that hold an array, shard by shard. Waits. An empty list when v is no
+ * array */
 mf_device_list mf_devices_of_array(mf_value v);
-/* (n, ...) -> (...): what device number `index` of that list holds; a view. Of an array on one
- * device the whole. MF_ERROR_DEVICE beyond */
+/* (n, ...) -> (...): the part on device number `index` of that list, as a view; of an array on one
+ * device, the whole array. MF_ERROR_DEVICE for an index beyond the list */
 mf_value mf_shard(mf_value v, int index);
-/* tree -> tree: committed there, a device of this process; to another platform it copies */
+/* tree -> tree: jax.device_put: committed to the device; copied if that is of another platform */
 mf_value mf_device_put(mf_value v, mf_device device);
-/* tree of (n, ...) -> tree of (n, ...): one row of every leaf on each device, all of one platform;
- * copies nothing but what comes from another one */
+/* tree of (n, ...) -> tree of (n, ...): one row of every leaf on each device, where n is the number
+ * of devices. Copies only what comes from another platform */
 mf_value mf_place(mf_value tree, mf_device_list devices);
-/* list of trees -> tree of (n, ...): one tree a device, as one with a leading axis */
+/* list of trees -> tree of (n, ...): jax.device_put_sharded: one tree for each device, stacked
+ * along a new leading axis */
 mf_value mf_device_put_sharded(mf_value parts, mf_device_list devices);
-/* tree -> tree: as it is, once all of it has been computed: waits */
+/* tree -> tree: jax.device_get: the same tree, once all of it has been computed. Waits */
 mf_value mf_device_get(mf_value v);
-/* tree -> tree of (n, ...): one copy a device, held once where memory is shared */
+/* tree -> tree of (n, ...): flax's replicate: one copy for each device, stored once where devices
+ * share memory */
 mf_value mf_replicate(mf_value tree, mf_device_list devices);
-/* tree of (n, ...) -> tree: the first row */
+/* tree of (n, ...) -> tree: the first row of every leaf */
 mf_value mf_unreplicate(mf_value tree);
-/* tree of (n, ...) -> tree of (devices, n / devices, ...): a view, committed no more than before;
- * where the default backend's devices have memory apart, what lies there is placed on the first of
- * them, so that it is on its way. MF_ERROR_SHAPE unless it divides */
+/* tree of (n, ...) -> tree of (devices, n / devices, ...): a batch divided over device_count
+ * devices, as a view. It stays uncommitted if it was; where the devices of the default backend have
+ * memory of their own, its rows start on their way to the first device_count of them.
+ * MF_ERROR_SHAPE unless device_count divides n */
 mf_value mf_shard_batch(mf_value tree, int device_count);
-/* tree of (n, ...) -> tree of (devices, rows, ...): pad_last: a batch that does not divide is filled
- * up with zeros. It is a dict and always gets a "mask" of (devices, rows), f32, 1 for real rows,
- * unless it has one */
+/* tree of (n, ...) -> tree of (devices, rows, ...): .pad_last fills up with zeros a batch that does
+ * not divide, such as the last of an epoch. The tree must be a dict and gets, unless it has one, a
+ * "mask" of (devices, rows), f32: 1 for real rows, 0 for padding */
 typedef struct mf_shard_batch_options {
     bool pad_last;
     mf_reserved reserved_;
 } mf_shard_batch_options;
 mf_value mf_shard_batch_opt(mf_value tree, int device_count, const mf_shard_batch_options *o);
 
-/* ---- texts. any -> text for printf, as NumPy prints it; lives as long as the innermost scope. An
- * error gives its message. mf_str(x) takes any of them. */
+/* ---- text. any -> C: as NumPy prints it, for printf; of an error its message, which handles it.
+ * Valid as long as the innermost scope. mf_str(x) calls the one for x's type; mf_print(x) prints it
+ * and a newline on stdout. */
 const char *mf_str_value(mf_value v);
 const char *mf_str_function(mf_function f);
 const char *mf_str_module(mf_module m);

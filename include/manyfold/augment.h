@@ -1,12 +1,13 @@
-/* manyfold/augment.h - images changed inside of the compiled step: crops, flips, cut-outs and
- * mixtures from a key, normalisation, and other sizes.
+/* manyfold/augment.h - image augmentation inside the compiled step: random crops, flips, cut-outs
+ * and mix-up, normalisation, and resizing.
  *
- * Images are batches of shape (n, h, w, c) and of any dtype, which stays, unless said; each image
- * has a draw of its own, but for mix-up. The same key gives the same draws; in a map give each device
- * a key of its own (mf_random_fold_in(key, mf_axis_index(name))), or all images of the batch one.
- * Functions are traced as any other; gradients go through.
- * Results belong to the innermost scope; any thread. Errors: MF_ERROR_SHAPE for no such batch,
- * MF_ERROR_DTYPE for a key that is none, MF_ERROR_ARGUMENT for sizes that do not fit. */
+ * Images are batches of shape (n, h, w, c) and of any dtype, which is kept unless stated. Each
+ * image has a draw of its own, except in mix-up. The same key gives the same draws; inside a map
+ * give each device a key of its own: mf_random_fold_in(key, mf_axis_index(name)). The functions are
+ * traced like any others and have gradients with respect to the images.
+ * Results belong to the innermost scope; any thread. Errors: MF_ERROR_SHAPE for an array that is no
+ * such batch, MF_ERROR_DTYPE for a key that is none, MF_ERROR_ARGUMENT for sizes that do not
+ * fit. */
 #ifndef MANYFOLD_AUGMENT_H
 #define MANYFOLD_AUGMENT_H
 #ifndef MF_CHECK_HEADERS_
@@ -17,33 +18,36 @@
 
 MF_BEGIN_
 
-/* (2), (n, h, w, c) -> (n, height, width, c): padded with zeros by .padding pixels on each side, and
- * cut out of that at a random place; height and width 0: those of the images */
+/* (2), (n, h, w, c) -> (n, height, width, c): pads each side by .padding pixels of zero and cuts
+ * out a window at a random place. height and width are the images' own by default (0) */
 typedef struct mf_augment_crop_options {
     int64_t padding, height, width;
     mf_reserved reserved_;
 } mf_augment_crop_options;
 mf_value mf_augment_crop_opt(mf_value key, mf_value images, const mf_augment_crop_options *o);
-/* (2), (n, h, w, c) -> (n, h, w, c): mirrored, left for right, with probability p */
+/* (2), (n, h, w, c) -> (n, h, w, c): mirrors each image left to right with probability p */
 mf_value mf_augment_flip(mf_value key, mf_value images, double p MF_DEFAULT_(0.5));
-/* (2), (n, h, w, c) -> (n, h, w, c): zero in a square whose centre is any pixel; what would stand
- * beyond the border is cut off */
+/* (2), (n, h, w, c) -> (n, h, w, c): sets a square of size x size pixels to zero; its centre is a
+ * random pixel, and what lies beyond the border is ignored (DeVries and Taylor,
+ * arXiv:1708.04552) */
 mf_value mf_augment_cutout(mf_value key, mf_value images, int64_t size);
-/* (n, h, w, c), (c), (c) -> (n, h, w, c): (x - mean) / std, of floats; of integers 0 to 255 first
- * x / 255, f32. mean and std broadcast */
+/* (n, h, w, c), (c), (c) -> (n, h, w, c): (x - mean) / std, where mean and std broadcast. Integers,
+ * which are from 0 to 255, are first divided by 255, and become f32 */
 mf_value mf_augment_normalize(mf_value images, mf_value mean, mf_value std);
-/* (2), (n, h, w, c), (n, classes) -> tuple: floats: l x + (1 - l) x[p] of images and of labels, which
- * are probabilities; one l of Beta(alpha, alpha) and one permutation p for the batch */
+/* (2), (n, h, w, c), (n, classes) -> tuple: (images, labels), each l x + (1 - l) x[p], with one l
+ * of Beta(alpha, alpha) and one permutation p for the whole batch (Zhang et al., arXiv:1710.09412).
+ * Images and labels are floats; the labels are probabilities, such as mf_one_hot's */
 mf_value mf_augment_mixup(mf_value key, mf_value images, mf_value labels,
                           double alpha MF_DEFAULT_(0.2));
 
-/* jax.image.resize: (...) -> shape, of any rank: each dimension that changes by a filter, which is as
- * wide as the new places where these are fewer, unless .no_antialias. Floats keep their dtype and
- * integers become f32; bool and complex numbers have but the nearest, which keeps any. None becomes
- * empty, or was. The same from image to image: a key has no say */
+/* (...) -> shape: jax.image.resize, of any rank: resamples each dimension whose size changes. Where
+ * the new size is smaller, the filter is widened accordingly, to avoid aliasing, unless
+ * .no_antialias. Floats keep their dtype, integers become f32; bools and complex numbers take
+ * MF_RESIZE_NEAREST only, which keeps any dtype. No dimension may be empty, before or after. No
+ * randomness */
 typedef enum mf_resize_method {
     MF_RESIZE_LINEAR = 0,
-    MF_RESIZE_CUBIC, /* Keys' */
+    MF_RESIZE_CUBIC, /* Keys' cubic convolution, a = -0.5 */
     MF_RESIZE_LANCZOS3,
     MF_RESIZE_LANCZOS5,
     MF_RESIZE_NEAREST

@@ -1,11 +1,12 @@
-/* manyfold/function.h - functions as values: what mf_function is made of, closures, and calls. The
- * transforms are in manyfold/transforms.h, control flow in manyfold/control.h.
+/* manyfold/function.h - functions as values: how an mf_function is made, closures, and calls.
+ * Transforms (jit, pmap, grad, ...) are in manyfold/transforms.h, control flow in
+ * manyfold/control.h.
  *
- * Where a function takes an mf_function, a C function of up to 16 mf_values that gives one, or a
- * module, may stand instead, in C++ a lambda too. Functions are interned: none is freed by hand,
- * and equal ones share what was traced of them. Shapes: what the function takes; a leaf of the
- * wrong one is the result's error. Any thread. Errors: MF_ERROR_ARGUMENT for a handle that is no
- * function, or another number of arguments. */
+ * Where a parameter is an mf_function, you may pass an mf_function, a module, or a C function that
+ * takes up to 16 mf_values and returns one; in C++ also a lambda. Functions are interned: they are
+ * never freed, and equal ones share their traces and compiled programs. A function takes the shapes
+ * that it was written for; what does not fit makes the result of the call an error. Any thread.
+ * Errors: MF_ERROR_ARGUMENT for a handle that is no function, or the wrong number of arguments. */
 #ifndef MANYFOLD_FUNCTION_H
 #define MANYFOLD_FUNCTION_H
 #ifndef MF_CHECK_HEADERS_
@@ -17,17 +18,20 @@
 
 MF_BEGIN_
 
-/* trees -> tree: f of the arguments, at most 16. Returns when the work is queued; who reads the
- * result waits for it. */
+/* trees -> tree: mf_call(f, x, y): calls f with at most 16 arguments. Returns as soon as the work
+ * is queued; whoever reads the result waits for it. */
 mf_value mf_call_n(mf_function f, const mf_value *arguments, int count);
-/* values -> function: f with its first arguments given. They are kept, and compared by identity. */
+/* values -> function: functools.partial: f with its first arguments fixed. It keeps these arguments
+ * alive, and they compare by identity. */
 mf_function mf_partial_n(mf_function f, const mf_value *first, int count);
-/* The same function by a handle that no scope owns, each time the same one: for what outlives the
- * scope, and for contexts of closures, which compare by their bytes. Lives as long as the process */
+/* A handle of the same function that no scope owns and that lives as long as the process; the same
+ * one each time. For functions that outlive the scope, and for closure contexts, which compare by
+ * their bytes. */
 mf_function mf_function_keep_n(mf_function f);
-/* A transform of one's own: a function of any number of arguments, traced and compiled as
- * call(context, f, arguments, count), which calls f. The context's bytes are copied; with call
- * and f they are its identity, as a closure's are. name, or NULL, in messages: "name(f)". */
+/* A transform of your own: the result is a function of any number of arguments that is traced and
+ * compiled as call(context, f, arguments, count); call normally calls f. The context's bytes are
+ * copied; they, `call` and f are the function's identity, as for mf_closure. name appears in
+ * messages, as "name(f)"; it may be NULL. */
 typedef mf_value (*mf_decorator)(const void *context, mf_function f, const mf_value *arguments,
                                  int count);
 mf_function mf_decorate_n(mf_function f, const char *name, mf_decorator call, const void *context,
@@ -42,11 +46,15 @@ mf_function mf_decorate_n(mf_function f, const char *name, mf_decorator call, co
                    "up to 16 mf_values and gives one"); \
     _Generic(mf_t_, MF_FUNCTIONS_, default: (mf_no_function_)0)(mf_t_); })
 /* clang-format on */
-/* A function whose first parameter is void *context. The context's bytes are copied; the
- * identity, and with it the cache, is the function and those bytes. Pointers inside compare as
- * pointers, and what they point to must not change. Padding between members counts: a struct
- * that has some is traced anew when the padding differs, so leave none, or memset the struct to
- * 0 before its members are set. */
+/* mf_closure(f, &context): a function of f's values, where f is a C function whose first parameter
+ * is void *context:
+ *     struct scale { double by; };
+ *     static mf_value scaled(void *c, mf_value x) { return mf_mul(x, ((struct scale *)c)->by); }
+ *     mf_function twice = mf_closure(scaled, &(struct scale){ 2 });
+ * The context's bytes are copied; f and these bytes are the identity of the closure, and so the key
+ * of its cached programs. Pointers in the context compare as pointers, and what they point to must
+ * not change. Padding counts too: a struct that has padding is traced again whenever the padding
+ * differs, so avoid it, or memset the struct to 0 before setting its members. */
 /* clang-format off */
 #define MF_CONTEXT_SIZE_(...) __extension__ ({ \
     _Static_assert(_Generic((__VA_ARGS__), void *: 0, const void *: 0, default: 1), \
@@ -72,9 +80,9 @@ inline mf_function::mf_function(mf_module module) : mf_function(mf_fn_module(mod
 template <class... A, class>
 inline mf_function::mf_function(mf_value (*f)(A...)) : mf_function(mf_fn_of_(f))
 {}
-/* A lambda, or another function object that can be copied bit by bit: a closure over what it has
- * captured, whose bytes are its identity (see mf_closure). One that captures nothing is a function
- * of C. The call operator is const, takes mf_values and gives one. */
+/* A lambda, or another function object that is trivially copyable: a closure whose context is what
+ * it captures (see mf_closure). One that captures nothing is a plain C function. Its call operator
+ * is const, takes mf_values and returns one. */
 template <class F, class... A> inline mf_value mf_run_object_(void *object, A... a)
 {
     return (*static_cast<const F *>(object))(a...);

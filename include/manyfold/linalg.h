@@ -1,13 +1,13 @@
-/* manyfold/linalg.h - linear algebra under numpy.linalg's and lax.linalg's names: norms, and
- * factors and solutions by LAPACK, which is loaded at the first use. Without it (Debian:
- * liblapack3) a result is an MF_ERROR_IO that says so.
+/* manyfold/linalg.h - linear algebra under the names of numpy.linalg and jax.lax.linalg:
+ * factorisations and solvers, by LAPACK, and norms. LAPACK is loaded at its first use; without it
+ * (Debian: liblapack3) the result is an MF_ERROR_IO that says so.
  *
- * Shapes open a comment as in manyfold/numpy.h. Matrices are the last two dimensions of arrays of
- * f32, f64, c64 or c128; the leading ones, "...", are batches. Everything has gradients. What is
- * singular, not positive definite, does not converge or is not finite gives infinities and NaN,
- * not an error.
- * Results belong to the innermost scope; any thread. Errors: MF_ERROR_SHAPE for too few
- * dimensions, a matrix that should be square, operands that do not fit; MF_ERROR_DTYPE. */
+ * Shapes open a comment as in manyfold/base.h. Matrices are the last two dimensions of arrays of
+ * f32, f64, c64 or c128 (integers become f32); the leading ones, "...", are batches. All have
+ * gradients, unless stated. Matrices that are singular, not positive definite, or not finite, and
+ * iterations that do not converge, give infinities and NaN, not errors.
+ * Results belong to the innermost scope; any thread. Errors: MF_ERROR_SHAPE for too few dimensions,
+ * a matrix that is not square where it must be, or operands that do not fit; MF_ERROR_DTYPE. */
 #ifndef MANYFOLD_LINALG_H
 #define MANYFOLD_LINALG_H
 #ifndef MF_CHECK_HEADERS_
@@ -18,45 +18,48 @@
 
 MF_BEGIN_
 
-/* ---- factors */
-/* (..., n, n) -> (..., n, n): the lower factor L of a positive definite a = L L^H, of whose
- * Hermitian part it is taken; NaN where a is not positive definite */
+/* ---- factorisations */
+/* (..., n, n) -> (..., n, n): Cholesky: the lower triangular L with a = L L^H, for a positive
+ * definite a, of which only the Hermitian part (a + a^H) / 2 counts; NaN where that is not positive
+ * definite */
 mf_value mf_cholesky(mf_value a);
-/* (..., n, n), (..., n, k) -> (..., n, k): lax.linalg.triangular_solve: x of op(a) x = b with
- * .left_side, else, of b (..., k, n), of x op(a) = b; a is upper triangular unless .lower. The
- * other triangle is not read, nor the diagonal with .unit_diagonal. */
+/* (..., n, n), (..., n, k) -> (..., n, k): lax.linalg.triangular_solve: with .left_side the x of
+ * op(a) x = b, else, for b of (..., k, n), the x of x op(a) = b, where op transposes (.transpose_a)
+ * and conjugates (.conjugate_a). a is upper triangular, or with .lower lower; its other triangle is
+ * not read, nor with .unit_diagonal its diagonal, taken as 1. */
 typedef struct mf_solve_options {
     bool left_side, lower, transpose_a, conjugate_a, unit_diagonal;
     mf_reserved reserved_;
 } mf_solve_options;
 mf_value mf_triangular_solve_opt(mf_value a, mf_value b, const mf_solve_options *o);
-/* (..., n, n), (..., n, k) -> (..., n, k): x of L L^H x = b, for mf_cholesky's L; b: also a
- * vector */
+/* (..., n, n), (..., n, k) -> (..., n, k): the x of L L^H x = b, with mf_cholesky's L; b may also
+ * be a vector, (n) */
 mf_value mf_cho_solve(mf_value l, mf_value b);
-/* (..., n, n), (..., n, k) -> (..., n, k): x of a x = b for a positive definite a; b likewise */
+/* (..., n, n), (..., n, k) -> (..., n, k): the x of a x = b for a positive definite a; b as
+ * above */
 mf_value mf_solve_spd(mf_value a, mf_value b);
-/* (..., n, n) -> tuple of (..., n, n), (..., n), (..., n): the factors in one matrix (L has ones on
- * its diagonal), the row that each row was exchanged with, and the permutation that comes of it
- * (both i32) */
+/* (..., n, n) -> tuple of (..., n, n), (..., n), (..., n): lax.linalg.lu: the factors L and U in
+ * one matrix (L's diagonal of ones is not stored); the pivots: the row with which each row was
+ * exchanged; the permutation that results from them (both i32) */
 mf_value mf_lu(mf_value a);
 typedef enum mf_qr_mode {
     MF_QR_REDUCED = 0,
     MF_QR_COMPLETE,
     MF_QR_R
 } mf_qr_mode;
-/* (..., m, n) -> tuple of (..., m, k), (..., k, n): Q and R, k the lesser of m and n, or of
- * complete factors m; with MF_QR_R R alone. Derivatives need at least as many rows as columns, of
- * complete factors as many (MF_ERROR_SHAPE). */
+/* (..., m, n) -> tuple of (..., m, k), (..., k, n): np.linalg.qr: Q and R, where k = min(m, n), or
+ * with MF_QR_COMPLETE k = m; with MF_QR_R only R. Derivatives need m >= n, of complete factors m =
+ * n (MF_ERROR_SHAPE). */
 typedef struct mf_qr_options {
     mf_qr_mode mode;
     mf_reserved reserved_;
 } mf_qr_options;
 mf_value mf_qr(mf_value a);
 mf_value mf_qr_opt(mf_value a, const mf_qr_options *o);
-/* (..., m, n) -> tuple of (..., m, m), (..., k), (..., n, n): U, S and V^H, k the lesser of m and
- * n, S real and descending; S alone with .compute_uv = false. The full U and V^H, of which
- * .full_matrices = false leaves the first k columns and rows, have derivatives where a is square.
- * Vectors of equal singular values have none (NaN). */
+/* (..., m, n) -> tuple of (..., m, m), (..., k), (..., n, n): np.linalg.svd: U, S and V^H, where k
+ * = min(m, n) and S is real and descending. .full_matrices = false: only the first k columns of U
+ * and rows of V^H. .compute_uv = false: only S. Full U and V^H have derivatives for square matrices
+ * only. Vectors of equal singular values have no derivative (NaN). */
 typedef struct mf_svd_options {
     mf_reserved begin_;
     bool full_matrices MF_DEFAULT_(true), compute_uv MF_DEFAULT_(true);
@@ -64,9 +67,10 @@ typedef struct mf_svd_options {
 } mf_svd_options;
 mf_value mf_svd(mf_value a);
 mf_value mf_svd_opt(mf_value a, const mf_svd_options *o);
-/* (..., n, n) -> tuple of (..., n), (..., n, n): of a Hermitian matrix eigenvalues, real and
- * ascending, and vectors, the columns. Of (a + a^H) / 2, or of what one triangle says. Vectors of
- * equal eigenvalues have no derivative (NaN). */
+/* (..., n, n) -> tuple of (..., n), (..., n, n): np.linalg.eigh, for Hermitian matrices: the
+ * eigenvalues, real and ascending, and the eigenvectors, as columns. By default of (a + a^H) / 2;
+ * else of the matrix that one triangle of a gives. Vectors of equal eigenvalues have no derivative
+ * (NaN). */
 typedef enum mf_triangle {
     MF_TRIANGLE_BOTH = 0,
     MF_TRIANGLE_LOWER,
@@ -78,28 +82,29 @@ typedef struct mf_eigh_options {
 } mf_eigh_options;
 mf_value mf_eigh(mf_value a);
 mf_value mf_eigh_opt(mf_value a, const mf_eigh_options *o);
-/* ---- solutions */
-/* (..., n, n), (..., n, k) -> (..., n, k): x of a x = b; b: also one vector, (n) */
+/* ---- solving */
+/* (..., n, n), (..., n, k) -> (..., n, k): the x of a x = b; b may also be a vector, (n) */
 mf_value mf_solve(mf_value a, mf_value b);
-/* (..., n, n) -> (..., n, n) */
+/* (..., n, n) -> (..., n, n): the inverse */
 mf_value mf_inv(mf_value a);
-/* (..., n, n) -> (...): its gradient holds for singular matrices too */
+/* (..., n, n) -> (...): the determinant; its gradient is also right for singular matrices */
 mf_value mf_det(mf_value a);
-/* (..., n, n) -> tuple of (...), (...): the determinant's sign (of complex ones its phase) and the
- * logarithm of its magnitude */
+/* (..., n, n) -> tuple of (...), (...): the sign of the determinant (of complex matrices its phase,
+ * a number of magnitude 1), and the logarithm of its magnitude */
 mf_value mf_slogdet(mf_value a);
-/* (..., m, n) -> (..., n, m): the pseudo-inverse; singular values up to .rtol times the greatest
- * count as zero; 0: 10 max(m, n) epsilon. Of full rank it has a gradient. */
+/* (..., m, n) -> (..., n, m): the Moore-Penrose inverse. Singular values up to .rtol times the
+ * greatest count as zero; 0: 10 max(m, n) epsilon. The gradient is right for matrices of full
+ * rank. */
 typedef struct mf_pinv_options {
     double rtol;
     mf_reserved reserved_;
 } mf_pinv_options;
 mf_value mf_pinv(mf_value a);
 mf_value mf_pinv_opt(mf_value a, const mf_pinv_options *o);
-/* (m, n), (m, k) -> tuple of (n, k), (k), (), (min(m, n)): jnp.linalg.lstsq: the x for which
- * |a x - b| is least, and of several the shortest; the squares of what is left a column, the rank
- * (i32) and the singular values. b: also a vector. Singular values up to .rcond times the greatest
- * count as zero; 0: max(m, n) epsilon. */
+/* (m, n), (m, k) -> tuple of (n, k), (k), (), (min(m, n)): jnp.linalg.lstsq: the x that minimises
+ * |a x - b|, and of several the shortest; the squared residual of each column; the rank (i32); the
+ * singular values. b may also be a vector. Singular values up to .rcond times the greatest count as
+ * zero; 0: max(m, n) epsilon. */
 typedef struct mf_lstsq_options {
     double rcond;
     mf_reserved reserved_;
@@ -107,13 +112,13 @@ typedef struct mf_lstsq_options {
 mf_value mf_lstsq_opt(mf_value a, mf_value b, const mf_lstsq_options *o);
 
 /* ---- powers and rank */
-/* (..., n, n) -> (..., n, n): a to the n-th, by squaring; of a negative n the inverse's */
+/* (..., n, n) -> (..., n, n): a^n, by repeated squaring; of a negative n that of the inverse */
 mf_value mf_matrix_power(mf_value a, int n);
-/* (..., n, n) -> (..., n, n): jax.scipy.linalg.expm: the exponential, by Pade's approximation of order
- * 13 and at most 16 squarings, beyond which it is NaN */
+/* (..., n, n) -> (..., n, n): jax.scipy.linalg.expm: the matrix exponential, by scaling and
+ * squaring with the Pade approximant of order 13; with more than 16 squarings it is NaN */
 mf_value mf_expm(mf_value a);
-/* (..., m, n) -> (...): i32, how many singular values are above .rtol times the greatest; 0: max(m, n)
- * epsilon */
+/* (..., m, n) -> (...): i32: the number of singular values above .rtol times the greatest; 0:
+ * max(m, n) epsilon */
 typedef struct mf_matrix_rank_options {
     double rtol;
     mf_reserved reserved_;
@@ -122,12 +127,14 @@ mf_value mf_matrix_rank(mf_value a);
 mf_value mf_matrix_rank_opt(mf_value a, const mf_matrix_rank_options *o);
 
 /* ---- norms */
-/* (...) -> (...): without the axes, or with .keepdims of size 1 there. Of one axis the vector
- * norm of any order; of all (the default) or two the 2-norm of the elements (Frobenius), or with
- * two axes .ord 1 and INFINITY the greatest sum of magnitudes in a column, in a row (of the two
- * axes the first counts rows), -1 and -INFINITY the least; 2 and -2 the greatest and the least
- * singular value, MF_NUCLEAR their sum. .ord 0, the default: 2 of a vector, Frobenius of a
- * matrix. */
+/* (...) -> (...): np.linalg.norm: without the axes, or with .keepdims with size 1 there. axis:
+ * MF_ALL (the default), a number, or mf_axes of two, of which the first counts rows.
+ *   .ord 0, the default: the root of the sum of squares of magnitudes, over any number of axes (of
+ *   a vector the 2-norm, of a matrix Frobenius').
+ *   One axis: the vector norm of order .ord, any other number, INFINITY or -INFINITY.
+ *   Two axes: .ord 1 and INFINITY: the greatest sum of magnitudes in a column, in a row; -1 and
+ *   -INFINITY: the least; 2 and -2: the greatest and the least singular value; MF_NUCLEAR: the sum
+ *   of the singular values. */
 #define MF_NUCLEAR 1e300
 typedef struct mf_norm_options {
     mf_reserved begin_;

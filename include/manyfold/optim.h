@@ -1,16 +1,18 @@
 /* manyfold/optim.h - optimisers over trees of parameters, chains of gradient transformations, and
- * schedules for their rates; names, formulas and defaults are optax's. An optimiser is a constant:
- * its state is a tree that mf_optim_init makes and mf_optim_update moves on, so both work inside
- * every transform. Adam with clipping, schedule and decay:
+ * learning-rate schedules, under optax's names and with its formulas and defaults. An optimiser is
+ * an immutable description: its state is a tree that mf_optim_init makes and mf_optim_update
+ * advances, so both can be used inside every transform. Adam with weight decay, clipping and a
+ * schedule:
  *     mf_function rate = mf_warmup_cosine_decay_schedule(0, 1e-3, 100, 10000);
  *     mf_optimizer tx = mf_chain(mf_clip_by_global_norm(1), mf_adamw(.schedule = rate));
- *     params = mf_optim_update(tx, grads, &opt_state, params);
+ *     mf_value opt_state = mf_optim_init(tx, params);
+ *     params = mf_optim_update(tx, grads, &opt_state, params);   each step
  *
- * Parameters and gradients are trees of one structure, of floats of any shapes; the state has a
- * leaf of a parameter's shape for each moment, and a count. An optimiser of equal options is equal,
- * and lives as long as the process; values belong to the innermost scope; any thread. Errors:
- * MF_ERROR_ARGUMENT for a handle that is no optimiser, or one of wrong options, MF_ERROR_TREE where
- * the trees differ. */
+ * Parameters and gradients are trees of one structure, with floats of any shapes; the state has,
+ * for each moment, a leaf of each parameter's shape, and a count. Optimisers with equal options are
+ * equal, and live as long as the process; values belong to the innermost scope; any thread. Errors:
+ * MF_ERROR_ARGUMENT for a handle that is no optimiser, or one with wrong options (from
+ * mf_optim_init); MF_ERROR_TREE where the trees differ. */
 #ifndef MANYFOLD_OPTIM_H
 #define MANYFOLD_OPTIM_H
 #ifndef MF_CHECK_HEADERS_
@@ -22,21 +24,29 @@
 
 MF_BEGIN_
 
-/* ---- what every optimiser does. tree -> tree: the state before the first step */
+/* ---- using an optimiser. tree -> tree: the state before the first step */
 mf_value mf_optim_init(mf_optimizer o, mf_value params);
-/* tree, tree -> tree: of gradients and parameters the new parameters; *opt_state moves on.
- * MF_ERROR_TREE for the state of another optimizer, which stays as it is */
+/* tree, tree -> tree: one step: the new parameters from gradients and parameters; *opt_state is
+ * replaced by the next state. MF_ERROR_TREE for the state of another optimiser; *opt_state then
+ * stays as it is */
 mf_value mf_optim_update(mf_optimizer o, mf_value grads, mf_value *opt_state, mf_value params);
-/* tree, tree -> tree: optax's update: what mf_apply_updates adds to the parameters */
+/* tree, tree -> tree: optax's update: what mf_apply_updates would add to the parameters; *opt_state
+ * as above */
 mf_value mf_optim_transform(mf_optimizer o, mf_value updates, mf_value *opt_state, mf_value params);
-/* tree, tree -> tree: the sums, in the parameters' dtypes */
+/* tree, tree -> tree: params + updates, in the parameters' dtypes */
 mf_value mf_apply_updates(mf_value params, mf_value updates);
 
-/* ---- optimisers. The rate is .learning_rate, or of .schedule, a function from the count of
- * steps made before, i32 (), to it. Their state is a dict of their moments and "count". mask and
- * mask_fn say which parameters decay: a filter by their paths ("encoder/kernel"), and a function
- * of a path ("['encoder']['kernel']") and the parameter that gives a bool; both, where both are
- * set. .mu_dtype, .accumulator_dtype: what the first moment is kept in. */
+/* ---- optimisers. Their state is a dict of their moments and "count".
+ *   learning_rate, or schedule: a function from the number of steps made so far, an i32 (), to the
+ *   rate; it takes precedence.
+ *   mask, mask_fn: which parameters decay: a filter by their paths ("encoder/kernel"), and a
+ *   function of a path ("['encoder']['kernel']") and the parameter that returns a bool. If both are
+ *   set, both must accept; by default all decay.
+ *   mu_dtype, accumulator_dtype: the dtype in which the first moment is kept; by default the
+ *   parameter's. */
+/* Adam (arXiv:1412.6980): minus the rate times m / (sqrt(v + eps_root) + eps), with the
+ * bias-corrected moving averages m of the gradients (decay b1) and v of their squares (b2).
+ * nesterov: NAdam */
 typedef struct mf_adam_options {
     mf_reserved begin_;
     double learning_rate MF_DEFAULT_(1e-3), b1 MF_DEFAULT_(0.9), b2 MF_DEFAULT_(0.999),
@@ -48,6 +58,8 @@ typedef struct mf_adam_options {
     mf_reserved reserved_;
 } mf_adam_options;
 mf_optimizer mf_adam_opt(const mf_adam_options *o);
+/* AdamW (arXiv:1711.05101): weight_decay times the parameters is added to Adam's step before the
+ * rate */
 typedef struct mf_adamw_options {
     mf_reserved begin_;
     double learning_rate MF_DEFAULT_(1e-3), b1 MF_DEFAULT_(0.9), b2 MF_DEFAULT_(0.999),
@@ -62,7 +74,8 @@ typedef struct mf_adamw_options {
     mf_reserved reserved_;
 } mf_adamw_options;
 mf_optimizer mf_adamw_opt(const mf_adamw_options *o);
-/* momentum 0: none */
+/* SGD, with momentum: the sum of the gradients, decayed by `momentum` in each step (0: none).
+ * learning_rate has no default: unset, nothing moves */
 typedef struct mf_sgd_options {
     mf_reserved begin_;
     double learning_rate, momentum;
@@ -72,7 +85,9 @@ typedef struct mf_sgd_options {
     mf_reserved reserved_;
 } mf_sgd_options;
 mf_optimizer mf_sgd_opt(const mf_sgd_options *o);
-/* centered: by the variance in place of the mean square; momentum of the scaled steps, 0: none */
+/* RMSProp: the gradient divided by sqrt(v + eps), or with eps_in_sqrt false by sqrt(v) + eps, where
+ * v, which starts at initial_scale, is the moving average of its square, or if centered of its
+ * variance. momentum: of the resulting steps; 0: none */
 typedef struct mf_rmsprop_options {
     mf_reserved begin_;
     double learning_rate MF_DEFAULT_(1e-3), decay MF_DEFAULT_(0.9), eps MF_DEFAULT_(1e-8),
@@ -84,6 +99,8 @@ typedef struct mf_rmsprop_options {
     mf_reserved reserved_;
 } mf_rmsprop_options;
 mf_optimizer mf_rmsprop_opt(const mf_rmsprop_options *o);
+/* Adagrad: the gradient divided by sqrt(s + eps), where s, which starts at
+ * initial_accumulator_value, is the sum of its squares */
 typedef struct mf_adagrad_options {
     mf_reserved begin_;
     double learning_rate MF_DEFAULT_(1e-3),
@@ -92,6 +109,8 @@ typedef struct mf_adagrad_options {
     mf_reserved reserved_;
 } mf_adagrad_options;
 mf_optimizer mf_adagrad_opt(const mf_adagrad_options *o);
+/* LAMB (arXiv:1904.00962): Adam's step plus weight_decay times the parameters, times the trust
+ * ratio of each leaf */
 typedef struct mf_lamb_options {
     mf_reserved begin_;
     double learning_rate MF_DEFAULT_(1e-3), b1 MF_DEFAULT_(0.9), b2 MF_DEFAULT_(0.999),
@@ -103,6 +122,8 @@ typedef struct mf_lamb_options {
     mf_reserved reserved_;
 } mf_lamb_options;
 mf_optimizer mf_lamb_opt(const mf_lamb_options *o);
+/* Lion (arXiv:2302.06675): minus the rate times sign(b1 m + (1 - b1) g), plus weight_decay times
+ * the parameters; m is the moving average of the gradients, with decay b2 */
 typedef struct mf_lion_options {
     mf_reserved begin_;
     double learning_rate MF_DEFAULT_(1e-3), b1 MF_DEFAULT_(0.9), b2 MF_DEFAULT_(0.99);
@@ -115,38 +136,40 @@ typedef struct mf_lion_options {
 } mf_lion_options;
 mf_optimizer mf_lion_opt(const mf_lion_options *o);
 
-/* ---- an optimiser over a model, and the train state. Both are trees for maps: of the first
- * mf_module_values(optimizer, mf_everything()), from which mf_module_merge(optimizer, values) makes
- * it again inside. */
-/* module -> module: nnx.Optimizer: its members are the "model", the "opt_state" and the "step"; it
- * is called as the model is. wrt: which of the model's states it trains; unset: its parameters */
+/* ---- an optimiser bound to a model, and train states. Both pass through maps as trees: of an
+ * optimiser that is mf_module_values(optimizer, mf_everything()), from which
+ * mf_module_merge(optimizer, values) rebuilds it inside the map. */
+/* module -> module: nnx.Optimizer: a module with the members "model", "opt_state" and "step";
+ * calling it calls the model. wrt: the states of the model to train; by default its parameters */
 typedef struct mf_nn_optimizer_options {
     mf_filter wrt;
     mf_reserved reserved_;
 } mf_nn_optimizer_options;
 mf_module mf_nn_optimizer_opt(mf_module model, mf_optimizer tx, const mf_nn_optimizer_options *o);
-/* tree -> C: one step of model, state and count; the gradients are those of mf_grad(.states = wrt),
- * by their paths from the model or from the optimizer.
- * MF_ERROR_TREE where they have other states; then nothing moves, and a call that is being traced
- * becomes the error */
+/* tree -> C: one step of the model, the state and the count. The gradients are those of
+ * mf_grad(.states = wrt), by their paths from the model or from the optimiser. MF_ERROR_TREE where
+ * they are of other states; then nothing changes, and a call that is being traced becomes that
+ * error */
 mf_status mf_nn_optimizer_update(mf_module optimizer, mf_value grads);
-/* tree -> dict: flax's TrainState.create: {"opt_state": ..., "params": ..., "step": i32 ()} */
+/* tree -> dict: flax's TrainState.create: {"opt_state": ..., "params": ..., "step": 0, i32} */
 mf_value mf_train_state_create(mf_optimizer tx, mf_value params);
-/* dict, tree -> dict: one step on; other members stay as they are */
+/* dict, tree -> dict: the train state one step on; other members are kept as they are */
 mf_value mf_train_state_apply_gradients(mf_optimizer tx, mf_value state, mf_value grads);
 
-/* ---- combining. mf_chain(a, b, ...): one after the other; the state is a tuple of theirs */
+/* ---- combining optimisers. mf_chain(a, b, ...): one after the other; the state is a tuple of
+ * theirs */
 mf_optimizer mf_chain_n(const mf_optimizer *transformations, int count);
-/* inner for the leaves that mask and mask_fn accept; the others pass as they are */
+/* Applies inner to the leaves that mask and mask_fn accept (see above), and passes the others'
+ * updates through */
 typedef struct mf_masked_options {
     mf_filter mask;
     mf_function mask_fn;
     mf_reserved reserved_;
 } mf_masked_options;
 mf_optimizer mf_masked_opt(mf_optimizer inner, const mf_masked_options *o);
-/* Each leaf by the transformation of the first filter that accepts its path, so freezing is
+/* Each leaf goes to the transformation of the first filter that accepts its path. Freezing a part:
  *     mf_multi_transform(mf_path_contains("encoder"), mf_set_to_zero(), mf_everything(), tx)
- * MF_ERROR_ARGUMENT, by mf_optim_init, where none does. */
+ * MF_ERROR_ARGUMENT, from mf_optim_init, where no filter accepts a leaf. */
 typedef struct mf_transform_part_ {
     bool is_filter;
     mf_filter which;
@@ -155,13 +178,17 @@ typedef struct mf_transform_part_ {
 mf_transform_part_ mf_transform_part_filter(mf_filter which);
 mf_transform_part_ mf_transform_part_transform(mf_optimizer transform);
 mf_optimizer mf_multi_transform_n(const mf_transform_part_ *parts, int count);
-/* optax.MultiSteps: a step of inner by the mean of every_k gradients, zeros in between */
+/* optax.MultiSteps: every every_k calls a step of inner with the mean of the gradients since; zeros
+ * in between */
 mf_optimizer mf_multi_steps(mf_optimizer inner, int every_k);
-/* optax.apply_if_finite: where a gradient is not finite, zeros, and inner's state stays; after more
- * than so many in a row they pass */
+/* optax.apply_if_finite: where a gradient is not finite, the updates are zeros and inner's state
+ * stays; after more than max_consecutive_errors such steps in a row they pass through */
 mf_optimizer mf_apply_if_finite(mf_optimizer inner, int max_consecutive_errors);
 
-/* ---- building blocks. Where a plain name means something else here, "_updates" follows it. */
+/* ---- building blocks: gradient transformations for mf_chain, optax's of the same name; where that
+ * already means something else here, "_updates" is appended. They take updates, at first the
+ * gradients, and give updates.
+ * Adam's step without the rate */
 typedef struct mf_scale_by_adam_options {
     mf_reserved begin_;
     double b1 MF_DEFAULT_(0.9), b2 MF_DEFAULT_(0.999), eps MF_DEFAULT_(1e-8), eps_root;
@@ -170,6 +197,7 @@ typedef struct mf_scale_by_adam_options {
     mf_reserved reserved_;
 } mf_scale_by_adam_options;
 mf_optimizer mf_scale_by_adam_opt(const mf_scale_by_adam_options *o);
+/* RMSProp's, and with the variance in place of the mean square */
 typedef struct mf_scale_by_rms_options {
     mf_reserved begin_;
     double decay MF_DEFAULT_(0.9), eps MF_DEFAULT_(1e-8), initial_scale;
@@ -178,12 +206,14 @@ typedef struct mf_scale_by_rms_options {
 } mf_scale_by_rms_options;
 mf_optimizer mf_scale_by_rms_opt(const mf_scale_by_rms_options *o);
 mf_optimizer mf_scale_by_stddev_opt(const mf_scale_by_rms_options *o);
+/* Adagrad's */
 typedef struct mf_scale_by_rss_options {
     mf_reserved begin_;
     double initial_accumulator_value MF_DEFAULT_(0.1), eps MF_DEFAULT_(1e-7);
     mf_reserved reserved_;
 } mf_scale_by_rss_options;
 mf_optimizer mf_scale_by_rss_opt(const mf_scale_by_rss_options *o);
+/* Lion's */
 typedef struct mf_scale_by_lion_options {
     mf_reserved begin_;
     double b1 MF_DEFAULT_(0.9), b2 MF_DEFAULT_(0.99);
@@ -191,14 +221,17 @@ typedef struct mf_scale_by_lion_options {
     mf_reserved reserved_;
 } mf_scale_by_lion_options;
 mf_optimizer mf_scale_by_lion_opt(const mf_scale_by_lion_options *o);
+/* Times the norm of the parameters over that of the updates, leaf by leaf, times trust_coefficient;
+ * 1 where one of the norms is 0. min_norm: the least that a norm counts as; eps: added to the
+ * divisor */
 typedef struct mf_scale_by_trust_ratio_options {
     mf_reserved begin_;
     double min_norm, trust_coefficient MF_DEFAULT_(1.0), eps;
     mf_reserved reserved_;
 } mf_scale_by_trust_ratio_options;
 mf_optimizer mf_scale_by_trust_ratio_opt(const mf_scale_by_trust_ratio_options *o);
-mf_optimizer mf_scale_by_sign(void);
-/* optax.trace: momentum */
+mf_optimizer mf_scale_by_sign(void); /* the sign of each element */
+/* optax.trace: momentum: the sum of the updates so far, decayed by .decay in each step */
 typedef struct mf_trace_updates_options {
     mf_reserved begin_;
     double decay MF_DEFAULT_(0.9);
@@ -207,7 +240,8 @@ typedef struct mf_trace_updates_options {
     mf_reserved reserved_;
 } mf_trace_updates_options;
 mf_optimizer mf_trace_updates_opt(const mf_trace_updates_options *o);
-/* The exponential moving average of what comes, gradients or, by mf_optim_transform, parameters */
+/* optax.ema: the moving average of the updates: of gradients, or by mf_optim_transform of
+ * parameters. debias: divides by 1 - decay^count */
 typedef struct mf_ema_options {
     mf_reserved begin_;
     double decay MF_DEFAULT_(0.999);
@@ -216,9 +250,9 @@ typedef struct mf_ema_options {
     mf_reserved reserved_;
 } mf_ema_options;
 mf_optimizer mf_ema_opt(const mf_ema_options *o);
-mf_optimizer mf_scale_updates(double step_size); /* optax.scale */
-mf_optimizer mf_scale_by_schedule(mf_function schedule);
-/* by minus the rate: the last of a chain of blocks */
+mf_optimizer mf_scale_updates(double step_size);         /* optax.scale: times step_size */
+mf_optimizer mf_scale_by_schedule(mf_function schedule); /* times what the schedule returns */
+/* Multiplies by minus the rate: the last block of a chain */
 typedef struct mf_scale_by_learning_rate_options {
     mf_reserved begin_;
     double learning_rate MF_DEFAULT_(1e-3);
@@ -226,8 +260,11 @@ typedef struct mf_scale_by_learning_rate_options {
     mf_reserved reserved_;
 } mf_scale_by_learning_rate_options;
 mf_optimizer mf_scale_by_learning_rate_opt(const mf_scale_by_learning_rate_options *o);
-mf_optimizer mf_clip_updates(double max_delta); /* optax.clip */
+/* optax.clip: each element is limited to [-max_delta, max_delta] */
+mf_optimizer mf_clip_updates(double max_delta);
+/* Scaled down so that the norm of the whole tree is at most max_norm */
 mf_optimizer mf_clip_by_global_norm(double max_norm);
+/* Adds weight_decay times the parameters, where mask and mask_fn accept them */
 typedef struct mf_add_decayed_weights_options {
     mf_reserved begin_;
     double weight_decay;
@@ -236,16 +273,21 @@ typedef struct mf_add_decayed_weights_options {
     mf_reserved reserved_;
 } mf_add_decayed_weights_options;
 mf_optimizer mf_add_decayed_weights_opt(const mf_add_decayed_weights_options *o);
-mf_optimizer mf_set_to_zero(void);
+mf_optimizer mf_set_to_zero(void); /* zeros: nothing moves */
 
-/* ---- schedules: functions from a count of steps, () from 0, to (). Wrong numbers are the
- * error of their call (MF_ERROR_ARGUMENT). */
+/* ---- schedules: functions from a number of steps, () from 0, to a rate, (). Wrong numbers are the
+ * error of the call (MF_ERROR_ARGUMENT). In polynomial and linear schedules transition_steps of 0
+ * or less gives a constant init_value, as in optax. */
+/* The value; the line from init_value to end_value over transition_steps, beginning after
+ * transition_begin; the same along (1 - progress)^power */
 mf_function mf_constant_schedule(double value);
 mf_function mf_linear_schedule(double init_value, double end_value, int64_t transition_steps,
                                int64_t transition_begin MF_DEFAULT_(0));
 mf_function mf_polynomial_schedule(double init_value, double end_value, double power,
                                    int64_t transition_steps,
                                    int64_t transition_begin MF_DEFAULT_(0));
+/* From init_value to alpha init_value: init_value ((1 - alpha) c^exponent + alpha), where c falls
+ * from 1 to 0 along half a cosine over decay_steps */
 typedef struct mf_cosine_decay_schedule_options {
     mf_reserved begin_;
     double alpha, exponent MF_DEFAULT_(1.0);
@@ -253,7 +295,8 @@ typedef struct mf_cosine_decay_schedule_options {
 } mf_cosine_decay_schedule_options;
 mf_function mf_cosine_decay_schedule_opt(double init_value, int64_t decay_steps,
                                          const mf_cosine_decay_schedule_options *o);
-/* decay_steps counts from the beginning: warm-up and decay together */
+/* Linear from init_value to peak_value over warmup_steps, then along a cosine to end_value at step
+ * decay_steps, which counts from step 0 */
 typedef struct mf_warmup_cosine_decay_schedule_options {
     mf_reserved begin_;
     double end_value, exponent MF_DEFAULT_(1.0);
@@ -262,7 +305,8 @@ typedef struct mf_warmup_cosine_decay_schedule_options {
 mf_function mf_warmup_cosine_decay_schedule_opt(double init_value, double peak_value,
                                                 int64_t warmup_steps, int64_t decay_steps,
                                                 const mf_warmup_cosine_decay_schedule_options *o);
-/* end_value 0: without an end */
+/* init_value decay_rate^(n / transition_steps), n the steps after transition_begin; staircase: n /
+ * transition_steps is rounded down. end_value: the bound at which the decay stops; 0: none */
 typedef struct mf_exponential_decay_options {
     int64_t transition_begin;
     bool staircase;
@@ -271,20 +315,22 @@ typedef struct mf_exponential_decay_options {
 } mf_exponential_decay_options;
 mf_function mf_exponential_decay_opt(double init_value, int64_t transition_steps, double decay_rate,
                                      const mf_exponential_decay_options *o);
-/* mf_piecewise_constant_schedule(0.1, 1000, 0.5, 2000, 0.1): from each boundary on times its scale;
- * at most 32 pairs */
+/* mf_piecewise_constant_schedule(0.1, 1000, 0.5, 2000, 0.1): from each boundary on, the rate is
+ * multiplied by its scale: 0.1, 0.05, 0.005. At most 32 pairs; count counts both */
 mf_function mf_piecewise_constant_schedule_n(double init_value, const double *boundaries_and_scales,
                                              int count);
 
-/* ---- loss scaling, for f16: jmp's DynamicLossScale. -> dict: {"counter": i32, "loss_scale": f32},
- * both () */
+/* ---- loss scaling for f16, as jmp's DynamicLossScale: multiply the loss by a scale so that small
+ * gradients do not underflow, divide the gradients by it, skip steps whose gradients are not
+ * finite, and adjust the scale. -> dict: {"counter": i32 (), "loss_scale": f32 ()} */
 mf_value mf_dynamic_loss_scale(double initial);
-/* dict, tree -> tree: the loss times the scale; the gradients over it */
+/* dict, tree -> tree: the loss times the scale; the gradients divided by it */
 mf_value mf_loss_scale(mf_value loss_scale, mf_value tree);
 mf_value mf_loss_unscale(mf_value loss_scale, mf_value tree);
-/* tree -> (): whether all leaves are finite, a bool */
+/* tree -> (): bool: whether all elements of all leaves are finite */
 mf_value mf_tree_all_finite(mf_value tree);
-/* dict, () -> dict: times factor after a period of finite gradients, over it after others */
+/* dict, () -> dict: the scale after a step: times factor after `period` steps with finite
+ * gradients, divided by it (but not below min_loss_scale) after a step without */
 typedef struct mf_loss_scale_adjust_options {
     mf_reserved begin_;
     int period MF_DEFAULT_(2000);

@@ -1,11 +1,11 @@
-/* manyfold/special.h - special functions under jax.scipy.special's names; erf, erf_inv and lgamma are
- * in manyfold/lax.h, logsumexp and the softmaxes in manyfold/nn.h.
+/* manyfold/special.h - special functions under the names of jax.scipy.special. erf, erf_inv and
+ * lgamma are in manyfold/lax.h, logsumexp and the softmaxes in manyfold/nn.h.
  *
- * Shapes open a comment as in manyfold/numpy.h. Operands promote to floats and broadcast; f16 and
- * bf16 are computed in f32 and rounded once. Everything has derivatives, of any order.
+ * Shapes open a comment as in manyfold/base.h. Operands promote to floats and broadcast; f16 and
+ * bf16 are computed in f32 and rounded once. All have derivatives of any order, unless stated.
+ * Outside its domain a function is NaN, at a pole infinite.
  * Results belong to the innermost scope; any thread. Errors: MF_ERROR_DTYPE for complex numbers
- * (but of xlogy, xlog1py and logit), MF_ERROR_SHAPE. Outside of its domain a function is NaN, or an
- * infinity at a pole. */
+ * (except in xlogy, xlog1py and logit), MF_ERROR_SHAPE where operands do not broadcast. */
 #ifndef MANYFOLD_SPECIAL_H
 #define MANYFOLD_SPECIAL_H
 #ifndef MF_CHECK_HEADERS_
@@ -17,25 +17,26 @@
 MF_BEGIN_
 
 /* ---- the normal distribution. x -> x */
-mf_value mf_erfc(mf_value x);     /* 1 - erf(x), exact in the right tail too */
-mf_value mf_ndtr(mf_value x);     /* the probability of at most x */
-mf_value mf_log_ndtr(mf_value x); /* its logarithm, exact in both tails */
-mf_value mf_ndtri(mf_value p);    /* the x of a probability */
+mf_value mf_erfc(mf_value x);     /* 1 - erf(x), accurate also for large x */
+mf_value mf_ndtr(mf_value x);     /* the cumulative distribution function of N(0, 1) */
+mf_value mf_log_ndtr(mf_value x); /* its logarithm, accurate in both tails */
+mf_value mf_ndtri(mf_value p);    /* the inverse of ndtr */
 
-/* ---- the gamma function's family. x -> x */
+/* ---- the gamma function and its relatives. x -> x */
 mf_value mf_digamma(mf_value x);          /* the derivative of lgamma */
-mf_value mf_polygamma(int n, mf_value x); /* the n-th derivative of digamma; x > 0 from n = 1 on */
+mf_value mf_polygamma(int n, mf_value x); /* the n-th derivative of digamma; for n > 0, x > 0 */
 /* (...), (...) -> (...) */
-mf_value mf_zeta(mf_value x, mf_value q); /* Hurwitz' sum of (q + k)^-x over k >= 0; x > 1, q > 0 */
+mf_value mf_zeta(mf_value x, mf_value q); /* Hurwitz: sum over k >= 0 of (q + k)^-x; x > 1, q > 0 */
 mf_value mf_betaln(mf_value a, mf_value b); /* lgamma(a) + lgamma(b) - lgamma(a + b); a, b > 0 */
-/* (...), (...) -> (...): the shares of the integral of t^(a-1) e^-t over t that lie below and above
- * x; a > 0, x >= 0 */
+/* (...), (...) -> (...): the regularised lower and upper incomplete gamma functions: the parts of
+ * the integral of t^(a-1) e^-t below and above x, divided by gamma(a); a > 0, x >= 0 */
 mf_value mf_gammainc(mf_value a, mf_value x);
 mf_value mf_gammaincc(mf_value a, mf_value x);
-/* (...), (...), (...) -> (...): the share of the integral of t^(a-1) (1-t)^(b-1) over t from 0 to 1
- * that lies below x; a, b >= 0, not both 0; 0 <= x <= 1. By a and b it has forward derivatives only */
+/* (...), (...), (...) -> (...): the regularised incomplete beta function: the part of the integral
+ * of t^(a-1) (1-t)^(b-1) over [0, 1] below x, divided by the whole; a, b >= 0, not both 0; 0 <= x
+ * <= 1. With respect to a and b it has forward-mode derivatives only */
 mf_value mf_betainc(mf_value a, mf_value b, mf_value x);
-/* x -> x: the logarithm of the gamma function of d dimensions; a > (d - 1) / 2 */
+/* x -> x: the logarithm of the d-dimensional gamma function; a > (d - 1) / 2 */
 mf_value mf_multigammaln(mf_value a, int d);
 
 /* ---- modified Bessel functions of the first kind, of order 0 and 1. x -> x */
@@ -44,10 +45,10 @@ mf_value mf_i0e(mf_value x); /* e^-|x| i0(x), which does not overflow */
 mf_value mf_i1(mf_value x);
 mf_value mf_i1e(mf_value x); /* e^-|x| i1(x) */
 
-/* ---- products with logarithms, where 0 log 0 is 0. (...), (...) -> (...) */
+/* ---- products with logarithms, in which 0 log 0 is 0. (...), (...) -> (...) */
 mf_value mf_xlogy(mf_value x, mf_value y);    /* x log(y) */
 mf_value mf_xlog1py(mf_value x, mf_value y);  /* x log(1 + y) */
-mf_value mf_rel_entr(mf_value p, mf_value q); /* p log(p / q); infinite for negative operands */
+mf_value mf_rel_entr(mf_value p, mf_value q); /* p log(p / q); inf for negative operands */
 mf_value mf_kl_div(mf_value p, mf_value q);   /* rel_entr(p, q) - p + q */
 /* x -> x */
 mf_value mf_entr(mf_value x);  /* -x log(x); -inf below 0 */

@@ -1,11 +1,12 @@
-/* manyfold/state.h - cells that functions read and write, modules of named cells, and maps with
- * rules for them: flax.nnx's and brainstate's.
+/* manyfold/state.h - states (mutable cells), modules of named states, and maps with rules for
+ * states: after flax.nnx and brainstate.
  *
- * A state holds a tree of arrays of any shapes and dtypes. Functions read and write it, also inside
- * jit, grad, vmap, pmap and control flow, where it becomes a hidden argument and result. Handles
- * belong to the innermost scope; the cell lives as long as a handle, module or function that names
- * it. Reading and writing are safe from any thread, each by itself. Errors: MF_ERROR_ARGUMENT for a
- * handle that is none; a call that ends in an error leaves its states as they were. */
+ * A state holds a tree of arrays of any shapes and dtypes. Functions may read and write it, also
+ * inside jit, grad, vmap, pmap and control flow, where it becomes a hidden argument and result.
+ * Handles belong to the innermost scope; the cell itself lives as long as a handle, module or
+ * function refers to it. Each read and each write is safe from any thread. Errors:
+ * MF_ERROR_ARGUMENT for a handle that is none. A call that ends in an error leaves its states
+ * unchanged. */
 #ifndef MANYFOLD_STATE_H
 #define MANYFOLD_STATE_H
 #ifndef MF_CHECK_HEADERS_
@@ -16,11 +17,13 @@
 
 MF_BEGIN_
 
-/* ---- states. A call that cannot fail (without checks, callbacks, prints and factorisations)
- * computes in the memory of values that nobody else holds: read a state in a scope that ends, and
- * its next value costs no copy. Should memory run out in the middle of it, those states are that
- * error until they are set again. An error in place of a value goes into nothing: it comes back
- * from mf_state_set_value, and a call that is being traced becomes it. */
+/* ---- states
+ * Memory: a call that cannot fail (one without checks, callbacks, prints and factorisations)
+ * computes a state's new value in the memory of the old one if nobody else holds that. So read
+ * states in a scope that ends, and their updates copy nothing. If such a call then runs out of
+ * memory, the states hold that error until they are set again.
+ * An error is never stored as a value: mf_state_set_value returns it, and a call that is being
+ * traced becomes that error. */
 typedef enum mf_state_type {
     MF_STATE_ANY = 0,
     MF_PARAM_STATE,
@@ -28,53 +31,60 @@ typedef enum mf_state_type {
     MF_RANDOM_STATE,
     MF_HIDDEN_STATE
 } mf_state_type;
-/* tree -> state */
+/* tree -> state: of the type in the name, with the initial value */
 mf_state mf_param_state(mf_value initial);
 mf_state mf_batch_state(mf_value initial);
 mf_state mf_hidden_state(mf_value initial);
-/* -> tree: state.value */
+/* -> tree: the current value */
 mf_value mf_state_value(mf_state s);
-/* tree -> tree: state.value = v; returns v. The new value may have another tree and other shapes */
+/* tree -> tree: sets the value and returns it. The new value may have another structure, other
+ * shapes and dtypes */
 mf_value mf_state_set_value_v(mf_state s, mf_value v);
-/* A random state holds a key, u32 of shape (2). */
+/* Random states hold a key (manyfold/random.h). A seed makes the key of mf_random_key(seed). */
 mf_state mf_random_state(uint64_t seed);
 /* (2) -> state */
 mf_state mf_random_state_of_key(mf_value key);
-mf_state mf_random_default(void); /* the process's own; its seed is 0 until mf_random_seed */
-mf_status mf_random_seed(uint64_t seed);
-/* -> (2): a fresh key; advances the state. No two threads get the same one */
+mf_state mf_random_default(void);        /* the process's own; with seed 0 at first */
+mf_status mf_random_seed(uint64_t seed); /* sets the seed of mf_random_default() */
+/* -> (2): a new key, split off the state, which advances. Two threads never get the same one. In
+ * mf_pmap and mf_vmap all rows get the same keys; mf_pmap2 and mf_vmap2 below give each row its
+ * own */
 mf_value mf_random_next(mf_state random);
 
-/* Which states: all; all of a type (MF_STATE_ANY: all); those whose path through the modules has
- * the name, or names one after the other ("encoder", "encoder/kernel"); all but those; those
- * that every one accepts; those that one of them accepts. A state's path goes from the outermost
- * module to the state, by the first module that took it; in mf_module_values from the module
- * that is asked. */
+/* ---- filters: which states. In this order: all; those of a type (MF_STATE_ANY: all); those whose
+ * path contains the name, or the adjacent names "encoder/kernel", as whole names; those that f
+ * rejects; those that every filter accepts; those that some filter accepts. The path of a state
+ * leads from the outermost module to the state, through the first module that holds it; in
+ * mf_module_values it begins at the module given. */
 mf_filter mf_everything(void);
 mf_filter mf_of_type(mf_state_type type);
 mf_filter mf_path_contains(const char *names);
 mf_filter mf_filter_not(mf_filter f);
 mf_filter mf_filter_all_n(const mf_filter *filters, int count);
 mf_filter mf_filter_any_n(const mf_filter *filters, int count);
-/* C -> C: whether it accepts a leaf of a tree at a path like "encoder/kernel", which has no type:
- * what mf_of_type(MF_STATE_ANY) alone accepts */
+/* C -> C: whether the filter accepts a leaf of a tree (which has no type, so of the types only
+ * MF_STATE_ANY accepts it) with this path, "encoder/kernel" */
 bool mf_filter_accepts_path(mf_filter f, const char *path);
-/* The same filter by a handle that no scope owns, each time the same one. Lives as long as the
- * process */
+/* The same filter by a handle that no scope owns and that lives as long as the process */
 mf_filter mf_filter_keep(mf_filter f);
 #ifndef __cplusplus
 #define mf_filter_all(...) mf_filter_all_n(MF_STRUCTS_(mf_filter, __VA_ARGS__))
 #define mf_filter_any(...) mf_filter_any_n(MF_STRUCTS_(mf_filter, __VA_ARGS__))
 #endif
 
-/* ---- modules. Named members, with a C function that gets the module first, then its inputs:
- *     static mf_value call(mf_module self, mf_value x, mf_value y)
- *     mf_module_new("Affine", call, "weight", state, "head", module, "rate", 0.5, ...)
- * The function takes up to 16 inputs, one a parameter, or any number of them:
- *     static mf_value call(mf_module self, const mf_value *inputs, int count)
- * A member is a state, a module, a number or truth, a text, a list MF_INTS(...), a function (no C
- * function: mf_fn(f)), or a value: an array, a tree, None. A module can be called and transformed
- * as a function. mf_str prints it with the types of its states' values. */
+/* ---- modules: named members and a C function that takes the module, then its inputs:
+ *     static mf_value call(mf_module self, mf_value x)
+ *     {
+ *         mf_value w = mf_state_value(mf_member_state(self, "weight"));
+ *         return mf_mul(mf_dot(x, w), mf_member_number(self, "rate"));
+ *     }
+ *     mf_module m = mf_module_new("Scaled", call, "weight", mf_param_state(w), "rate", 0.5);
+ *     mf_value y = mf_call(m, x);
+ * The function takes up to 16 inputs, or any number of them as (mf_module self, const mf_value
+ * *inputs, int count). A member is a state, a module, a number or bool, a string, a list
+ * MF_INTS(...), a function (wrap a C function: mf_fn(f)), or a value: an array, a tree, None. A
+ * module can be called and transformed like a function. mf_str shows it with the types of its
+ * states' values. */
 typedef struct mf_node_ {
     int kind;
     uint64_t handle;
@@ -88,10 +98,11 @@ mf_node_ mf_node_ints(mf_ints list);
 mf_node_ mf_node_function(mf_function f);
 /* any -> C */
 mf_node_ mf_node_value(mf_value v);
-/* inputs: how many the function takes, -1 where it gets them as an array. members: pairs of a name
- * and what is called so; count counts both. */
+/* inputs: how many the function takes, or -1 if it takes an array. members: alternating names and
+ * members; count counts both. */
 mf_module mf_module_n(const char *type, mf_fm call, int inputs, const mf_node_ *members, int count);
-/* Members by their names, also of modules inside: "encoder/kernel" */
+/* A member by its name, also of a submodule: "encoder/kernel". MF_ERROR_ARGUMENT where there is
+ * none of that name and kind */
 mf_state mf_member_state(mf_module m, const char *name);
 mf_module mf_member_module(mf_module m, const char *name);
 double mf_member_number(mf_module m, const char *name);        /* NaN on an error */
@@ -100,9 +111,9 @@ mf_ints mf_member_ints(mf_module m, const char *name);         /* empty on an er
 mf_function mf_member_function(mf_module m, const char *name); /* a module is one, too */
 /* -> any */
 mf_value mf_member_value(mf_module m, const char *name);
-/* All of them, in their order: how many, each one's name and what it is; -1, NULL and
- * MF_MEMBER_NONE on an error or beyond. Of a name that is no member mf_member_kind is
- * MF_MEMBER_NONE. Names and types live as long as the process. */
+/* All members, in their order: their number (-1 on an error), and the name of each (NULL when out
+ * of range). mf_member_kind is MF_MEMBER_NONE for a name that is no member. Names and types live as
+ * long as the process. */
 typedef enum mf_member_type {
     MF_MEMBER_NONE = 0,
     MF_MEMBER_STATE,
@@ -116,30 +127,31 @@ typedef enum mf_member_type {
 int mf_member_count(mf_module m);
 const char *mf_member_name(mf_module m, int index);
 mf_member_type mf_member_kind(mf_module m, const char *name);
-const char *mf_module_type(mf_module m);    /* "Affine"; NULL: no module */
-mf_state_type mf_state_type_of(mf_state s); /* MF_STATE_ANY: no state */
-bool mf_state_same(mf_state a, mf_state b); /* whether both name one cell */
-/* nnx.view: a module over the same states, in which those members of it, and of every module in it,
- * that are no states and no modules have other values; nothing changes in m. The pairs are a name
- * and a value of the member's kind: mf_module_view(m, "deterministic", true). Equal views are one
- * module, and share what was traced of them; a view that changes nothing is m itself.
- * MF_ERROR_ARGUMENT where no module has a member of the name. */
+const char *mf_module_type(mf_module m);    /* "Scaled"; NULL when m is no module */
+mf_state_type mf_state_type_of(mf_state s); /* MF_STATE_ANY when s is no state */
+bool mf_state_same(mf_state a, mf_state b); /* whether both are the same cell */
+/* nnx.view: a module over the same states, in which the members of the given names, in it and in
+ * all its submodules, have other values: mf_module_view(m, "deterministic", true). Only members
+ * that are no states and no modules can be replaced, by values of the same kind. m does not change.
+ * Equal views are one module, and share traces; a view that changes nothing is m. MF_ERROR_ARGUMENT
+ * where no module has such a member. */
 mf_module mf_module_view_n(mf_module m, const mf_node_ *members, int count);
-/* -> dict: nnx.split: the states' values, a dict of dicts */
+/* -> dict: nnx.split: the values of the states that the filter accepts, a dict of dicts */
 mf_value mf_module_values(mf_module m, mf_filter which);
-/* dict -> states: nnx.update, all or nothing; a state keeps its tree (MF_ERROR_TREE) and its shapes
- * (MF_ERROR_SHAPE) */
+/* dict -> states: nnx.update: sets the values of the states in the dict, all or none. The structure
+ * of a state's value must stay (MF_ERROR_TREE), and so must its shapes (MF_ERROR_SHAPE) */
 mf_status mf_module_update(mf_module m, mf_value values);
-/* -> tuple of dicts: nnx.split with several filters: one for each, a state in that of the first
- * filter that accepts it; MF_ERROR_ARGUMENT where none does */
+/* -> tuple of dicts: nnx.split with several filters, a dict for each; a state goes to the first
+ * filter that accepts it. MF_ERROR_ARGUMENT where none does */
 mf_value mf_module_split_n(mf_module m, const mf_filter *filters, int count);
-/* dicts -> module: nnx.merge: of m's structure, with states of its own that hold the values, of any
- * shapes, traced ones too: mf_module_merge(m, params, rest). Together they have each state of m
- * (MF_ERROR_TREE); what m holds twice is one state again. Called inside a transform it belongs to
- * that call, as does every state that is made there: what it holds in the end is
- * mf_module_values(merged, ...), so models go through mf_pmap as trees. */
+/* dicts -> module: nnx.merge: a module with m's structure and new states that hold these values, of
+ * any shapes, also traced: mf_module_merge(m, params, rest). Together the dicts have every state of
+ * m (MF_ERROR_TREE); a state that m holds twice is one state again. Made inside a transform, the
+ * module and its states belong to that call. Return mf_module_values(merged, ...) to get their
+ * final values out; so models pass through mf_pmap as trees. */
 mf_module mf_module_merge_n(mf_module m, const mf_value *values, int count);
-/* f(values, inputs...): flax's apply; the states stay untouched */
+/* f(values, inputs...), where values is a dict of mf_module_values: flax's apply. The module's own
+ * states stay unchanged. mf_apply(m, values, inputs...) calls it */
 mf_function mf_module_pure(mf_module m);
 #ifndef __cplusplus
 #define mf_state_set_value(s, x) mf_state_set_value_v(s, MF_V_(x, "mf_state_set_value: v"))
@@ -160,15 +172,19 @@ mf_function mf_module_pure(mf_module m);
 #define mf_apply(m, ...) mf_call(mf_module_pure(m), __VA_ARGS__)
 #endif
 
-/* ---- stateful maps. pmap and vmap with rules for the states that the function reads and writes
- * (brainstate's pmap2, vmap2 and StatefulMapping): along which axis each is mapped on the way in
- * and out. The first rule whose filter accepts a state counts. A state that no rule of
- * state_in_axes names is the same for all; one that no rule of state_out_axes names must come out
- * the same for all. Where no argument is mapped, the mapped states say the size of the axis. A
- * random state that holds one key needs no rule: it is split, its devices draw from keys of their
- * own, and the first of the n + 1 keys is what it holds afterwards, so a call with the same seed
- * gives the same numbers, however the devices are spread over processes. One that holds a key a
- * device is mapped by the rules. */
+/* ---- stateful maps: pmap and vmap with rules for the states that the function reads and writes,
+ * as brainstate's pmap2, vmap2 and StatefulMapping:
+ *     mf_pmap2(step, "i", .state_in_axes = MF_STATE_AXES(0, mf_of_type(MF_HIDDEN_STATE)),
+ *              .state_out_axes = MF_STATE_AXES(0, mf_of_type(MF_HIDDEN_STATE)))
+ * The rules give the axis along which a state is mapped on the way in, and on the way out; the
+ * first rule whose filter accepts a state counts. A state without a rule in state_in_axes is the
+ * same for all rows; one without a rule in state_out_axes must come out the same for all. If no
+ * argument is mapped, the mapped states give the axis size.
+ * A random state with a single key needs no rule: it is split into n + 1 keys, of which the first
+ * is its next value and the others go to the n rows. So one seed always gives the same numbers,
+ * however the devices are spread over processes. A random state that holds a key for each row is
+ * mapped by the rules. In mf_pmap and mf_vmap, which split nothing, all rows draw the same
+ * numbers. */
 typedef struct mf_state_axis_rules {
     uint64_t handle;
 } mf_state_axis_rules; /* unset: no rules */
@@ -179,7 +195,7 @@ typedef struct mf_axis_part_ {
 } mf_axis_part_;
 mf_axis_part_ mf_axis_part_axis(mf_axis axis);
 mf_axis_part_ mf_axis_part_states(mf_filter states);
-/* pairs of an axis and its states, any number */
+/* Pairs of an axis and the filter of its states, any number: MF_STATE_AXES(0, f, 1, g) */
 mf_state_axis_rules mf_state_axes_n(const mf_axis_part_ *parts, int count);
 #ifndef __cplusplus
 /* clang-format off */
@@ -188,15 +204,15 @@ mf_state_axis_rules mf_state_axes_n(const mf_axis_part_ *parts, int count);
 /* clang-format on */
 #define MF_STATE_AXES(...) mf_state_axes_n(MF_ITEMS_(mf_axis_part_, mf_axis_part, __VA_ARGS__))
 #endif
-/* A state that comes out different along the mapped axis, but no rule of state_out_axes names
- * it: an error (MF_ERROR_AXIS) that leaves it as it was; or it is stacked along axis 0, with a
- * warning or without. */
+/* What happens to a state that varies along the mapped axis but has no rule in state_out_axes:
+ * MF_ERROR_AXIS, and the state stays unchanged (raise); or it is stacked along axis 0, with a
+ * warning on stderr (warn) or without (ignore). */
 typedef enum mf_unexpected {
     MF_UNEXPECTED_RAISE = 0,
     MF_UNEXPECTED_WARN,
     MF_UNEXPECTED_IGNORE
 } mf_unexpected;
-/* Maps f by these options with mf_pmap_opt, mf_vmap_opt or both; f carries its rules. */
+/* Maps f with these options by mf_pmap_opt, mf_vmap_opt or both; f carries its rules. */
 typedef mf_function (*mf_mapping_fn)(mf_function f, const mf_pmap_options *options);
 typedef struct mf_pmap2_options { /* pmap's, then the states' */
     const char *axis_name;
@@ -208,22 +224,23 @@ typedef struct mf_pmap2_options { /* pmap's, then the states' */
     mf_ints replicated_argnums;
     mf_state_axis_rules state_in_axes, state_out_axes;
     mf_unexpected unexpected_out_state_mapping;
-    mf_mapping_fn mapping_fn; /* of mf_stateful_mapping alone; NULL: vmap */
+    mf_mapping_fn mapping_fn; /* for mf_stateful_mapping only; NULL: vmap */
     mf_reserved reserved_;
 } mf_pmap2_options;
-/* Each makes a StatefulMapping. vmap takes of pmap's options the axes, their name and size; the
- * others are an error (MF_ERROR_ARGUMENT). */
+/* Each returns a StatefulMapping. mf_vmap2 takes of pmap's options the axes, their name and their
+ * size only (else MF_ERROR_ARGUMENT). */
 mf_function mf_pmap2_opt(mf_function f, const mf_pmap2_options *o);
 mf_function mf_vmap2_opt(mf_function f, const mf_pmap2_options *o);
 mf_function mf_stateful_mapping_opt(mf_function f, const mf_pmap2_options *o);
-/* "StatefulMapping", "pmap", "jit", "module", of a C function "function"; NULL: no function */
+/* What a function is: "StatefulMapping", "pmap", "jit", "module", "function" (a C function), ...;
+ * NULL: no function */
 const char *mf_function_type(mf_function f);
-/* What it was made of; a function that was made of none gives itself */
+/* The function that a transform was applied to; for any other function, itself */
 mf_function mf_function_origin(mf_function f);
-/* Of a StatefulMapping */
+/* The rules of a StatefulMapping; of another function, none */
 mf_state_axis_rules mf_function_state_in_axes(mf_function f);
 mf_state_axis_rules mf_function_state_out_axes(mf_function f);
-/* "{0: OfType(ParamState)}"; lives as long as the scope */
+/* As text, "{0: OfType(ParamState)}"; valid as long as the innermost scope */
 const char *mf_str_state_axis_rules(mf_state_axis_rules rules);
 
 MF_END_

@@ -1,10 +1,11 @@
-/* manyfold/tree.h - pytrees: tuples, lists, dicts with sorted keys and None, nested, with values
- * at the leaves, as jax.tree's; and x[...], parts of trees and arrays.
+/* manyfold/tree.h - pytrees, as jax.tree's: tuples, lists, dicts and None, nested, with values at
+ * the leaves; indexing x[...] of trees and arrays; and trees of axes.
  *
- * Leaves have any shapes and dtypes; a comment opens with what goes in and comes out: trees ->
- * tree. A tree is immutable: mf_set gives another one. It holds its leaves, and belongs to the
- * innermost scope. An error as a part of a tree is the tree's error. Any thread. Errors: where
- * trees do not have one structure, or a path leads nowhere, MF_ERROR_TREE names the place. */
+ * Leaves have any shapes and dtypes; a comment opens with the arguments and the result: trees ->
+ * tree. The keys of a dict are sorted. Trees are immutable: mf_set returns a new one. A tree keeps
+ * its leaves alive, and belongs to the innermost scope. A tree with an error inside counts as that
+ * error. Any thread. Errors: MF_ERROR_TREE, which names the place, where the structures of trees
+ * differ or a path leads nowhere. */
 #ifndef MANYFOLD_TREE_H
 #define MANYFOLD_TREE_H
 #ifndef MF_CHECK_HEADERS_
@@ -15,42 +16,46 @@
 
 MF_BEGIN_
 
-/* ---- making. -> None */
+/* ---- making trees. -> None */
 mf_value mf_none(void);
-/* trees -> tuple, list: mf_tuple(x, 1), mf_list() */
+/* trees -> tuple, list: mf_tuple(x, 1), mf_list(x, y), mf_list() for an empty one */
 mf_value mf_tuple_n(const mf_value *items, int count);
 mf_value mf_list_n(const mf_value *items, int count);
-/* keys and trees -> dict: mf_dict("w", w, "b", b), its keys sorted; MF_ERROR_TREE for a key
- * twice */
+/* keys and trees -> dict: mf_dict("w", w, "b", b); count counts keys and trees. MF_ERROR_TREE for a
+ * key given twice */
 mf_value mf_dict_n(const mf_value *keys_and_values, int count);
-/* keys and trees -> dict: as the last argument of mf_call: mapped over axis 0; arrives as a dict */
+/* keys and trees -> dict: keyword arguments, as the last argument of mf_call. f receives a dict; a
+ * map maps it over axis 0, whatever in_axes says */
 mf_value mf_kwargs_n(const mf_value *keys_and_values, int count);
-
-/* ---- parts */
-/* tree, path -> tree: the part that the path names: a key for each dict, a number for each tuple or
- * list;
- * and from an array on, NumPy's x[path]: numbers (a negative one from the end), ranges
- * (mf_range, mf_slice), None for a new dimension, integers traced or in arrays, which broadcast
- * and take the place of the dimensions that they index, or go in front where they do not stand
- * together. A number out of bounds is MF_ERROR_AXIS, what is not known while tracing is moved
- * inside. */
+/* ---- parts of trees and arrays */
+/* tree, path -> tree: the part at the path: mf_get(params, "layers", 0, "w"). A path has a key for
+ * each dict and a number for each tuple or list (negative: from the end). Once it reaches an array,
+ * the rest is NumPy's x[...]: numbers, ranges (mf_range, mf_slice), None for a new dimension,
+ * traced integers and arrays of integers. Arrays of indices broadcast together and take the place
+ * of the dimensions that they index, or come first where those are not adjacent. A number out of
+ * bounds is MF_ERROR_AXIS; traced indices and arrays of indices are clamped, as in JAX. */
 mf_value mf_get_n(mf_value tree, const mf_value *path, int count);
-/* tree, leaf, path -> tree: with another leaf there; an array's update is broadcast */
+/* tree, leaf, path -> tree: a copy with another leaf at the path: mf_set(params, w, "layers", 0,
+ * "w"). In an array the leaf is broadcast; a new last key is added to its dict */
 mf_value mf_set_n(mf_value tree, mf_value leaf, const mf_value *path, int count);
-/* tree -> C: items of a tree, or the first dimension of an array; -1 on an error */
+/* tree -> C: the number of items, or of an array the size of its first dimension; -1 on an error
+ * and for a scalar */
 int mf_len(mf_value v);
-/* dict -> C: its keys are sorted, as in JAX; NULL beyond. Lives as long as the process */
+/* dict -> C: key number `index` in sorted order; NULL when out of range. Lives as long as the
+ * process */
 const char *mf_key(mf_value dict, int index);
-/* tree -> C: its items into as many variables: mf_unpack(pair, &a, &b), which are errors where the
- * number is another */
+/* tree -> C: stores the items in variables: mf_unpack(pair, &a, &b). Where their number differs,
+ * the variables become errors */
 void mf_unpack_n(mf_value tree, mf_value *const *variables, int count);
 
-/* ---- leaves */
-/* trees -> tree: f(leaf, ...) in place of each leaf of the first; the others have its structure */
+/* ---- operations on leaves */
+/* trees -> tree: jax.tree.map: the first tree with f(leaf, ...) in place of each leaf; the other
+ * trees must have its structure */
 mf_value mf_tree_map_n(mf_function f, const mf_value *trees, int count);
-/* trees -> tree: f(path, leaf, ...); the path: a string, "['layers'][0]['w']" */
+/* trees -> tree: jax.tree_util.tree_map_with_path: f(path, leaf, ...), where path is a string like
+ * "['layers'][0]['w']" */
 mf_value mf_tree_map_with_path_n(mf_function f, const mf_value *trees, int count);
-/* What a value is. A tracer is an array of which no number is known yet. */
+/* What a value is. A tracer is an array whose numbers are not known yet, during a trace. */
 typedef enum mf_kind {
     MF_KIND_UNSET = 0,
     MF_KIND_ERROR,
@@ -63,25 +68,26 @@ typedef enum mf_kind {
     MF_KIND_STRUCT,
     MF_KIND_STATIC
 } mf_kind;
-/* any -> C: looking at an error does not handle it */
+/* any -> C: does not handle an error */
 mf_kind mf_kind_of(mf_value v);
-/* tree -> list: from the left to the right, dicts by their keys */
+/* tree -> list: the leaves from left to right, those of dicts in the order of their keys */
 mf_value mf_tree_leaves(mf_value tree);
-/* tree, list -> tree: leaves in the structure of like */
+/* tree, list -> tree: the leaves in the structure of `like` */
 mf_value mf_tree_unflatten(mf_value like, mf_value leaves);
-/* tree, value -> value: f(...f(f(initial, leaf), leaf)..., leaf) */
+/* tree, value -> value: jax.tree.reduce: f(...f(f(initial, leaf), leaf)..., leaf) */
 mf_value mf_tree_reduce(mf_function f, mf_value tree, mf_value initial);
 
-/* ---- trees of axes, for in_axes and out_axes: mf_axes(0, MF_NONE), one an argument or item, and
- * mf_axes_dict("x", 0, ...) for a dict. Interned for the life of the process. */
+/* ---- trees of axes, for in_axes and out_axes: mf_axes(0, MF_NONE) has one axis for each argument
+ * or item, mf_axes_dict("x", 0, ...) one for each key. They may be nested, and are interned, so
+ * they live as long as the process. */
 mf_axis mf_axes_n(const mf_axis *axes, int count);
 typedef struct mf_named_axis {
     const char *key;
     mf_axis axis;
 } mf_named_axis;
 mf_axis mf_axes_dict_n(const mf_named_axis *axes, int count);
-/* axis -> C: those of `rank` dimensions that a number, mf_axes(...) of numbers or MF_ALL names, none
- * negative; count is -1 where one is beyond the rank or named twice */
+/* axis -> C: for an array of `rank` dimensions, the axes that a number, mf_axes(...) of numbers or
+ * MF_ALL names, as numbers from 0; count is -1 where one is out of bounds or named twice */
 mf_ints mf_axes_of(mf_axis axis, int rank);
 #ifndef __cplusplus
 #define mf_unpack(x, ...)                                                                     \
@@ -92,12 +98,13 @@ mf_ints mf_axes_of(mf_axis axis, int rank);
 #define mf_axes_dict(...) \
     mf_axes_dict_n((const mf_named_axis[]){ MF_NUMBERS_(__VA_ARGS__) }, MF_LENGTH_(__VA_ARGS__) / 2)
 #endif
-mf_slice mf_range(int64_t start, int64_t stop); /* x[start:stop]; stop may be MF_END */
+/* As an index of mf_get and mf_set: x[start:stop]; stop may be MF_END. -1 counts from the end */
+mf_slice mf_range(int64_t start, int64_t stop);
 
-/* MF_RECORD(linear, w, b); declares   typedef struct linear { mf_value w, b; } linear;   and two
- * functions:
- * mf_value linear_pack(linear) gives {"b": b, "w": w};  linear linear_unpack(mf_value) is the way
- * back. */
+/* Structs as dicts: MF_RECORD(linear, w, b); declares
+ *     typedef struct linear { mf_value w, b; } linear;
+ *     mf_value linear_pack(linear);    gives {"b": b, "w": w}
+ *     linear linear_unpack(mf_value);  the way back, from a dict with exactly these keys */
 mf_value mf_record_pack_(const char *type, const char *fields, const mf_value *values, size_t size);
 void mf_record_unpack_(const char *type, const char *fields, mf_value tree, mf_value *values,
                        size_t size);

@@ -16,6 +16,8 @@ static mf_value bad_shape(const char *what, mf_dtype dtype, mf_shape shape)
 {
     if ((unsigned)dtype > MF_KEY)
         return mf_fail(MF_ERROR_DTYPE, "%s: %d is no dtype", what, (int)dtype);
+    if (dtype == MF_DTYPE_DEFAULT)
+        return mf_fail(MF_ERROR_DTYPE, "%s: say the dtype; it has no default", what);
     if (shape.rank < 0 || shape.rank > MF_MAX_RANK)
         return mf_fail(MF_ERROR_SHAPE, "%s: a shape of rank %d; ranks go from 0 to %d", what, shape.rank, MF_MAX_RANK);
     for (int i = 0; i < shape.rank; i++)

@@ -76,6 +76,7 @@ TEST(makers)
     CHECK_CONTAINS(mf_error(mf_zeros(MF_SHAPE(-1), MF_F32)), "is -1");
     CHECK_CONTAINS(mf_error(mf_zeros(MF_SHAPE(INT64_MAX, INT64_MAX), MF_F32)), "too large");
     CHECK_CONTAINS(mf_error(mf_from_host((mf_dtype)99, MF_SHAPE(1), i)), "no dtype");
+    CHECK_CONTAINS(mf_error(mf_from_host(MF_DTYPE_DEFAULT, MF_SHAPE(1), i)), "no default");
 }
 
 TEST(reading_what_is_none)

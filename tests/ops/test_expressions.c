@@ -539,6 +539,8 @@ TEST(what_does_not_fit_is_an_error)
         { mf_cov(wide), "cov: at most two dimensions" },
         { mf_gcd(x, x), "gcd and lcm: are defined for integers, not for float32" },
         { mf_hypot(z, z), "hypot: is defined for floats, not for complex64" },
+        { mf_floor_divide(mf_c(5, 1), 2), "rem: is defined for floats and integers, not for complex64" },
+        { mf_remainder(7, mf_c(5, 1)), "rem: is defined for floats and integers, not for complex64" },
         { mf_heaviside(z, x), "heaviside: is defined for floats, not for complex64" },
         { mf_interp(mf_mul(x, z), x, x), "interp: x and xp must be real" },
         { mf_trunc(z), "trunc: is defined for floats, not for complex64" },

@@ -8,6 +8,8 @@ static bool is_float(mf_value x)
     return d == MF_F16 || d == MF_BF16 || d == MF_F32 || d == MF_F64;
 }
 
+static bool is_complex(mf_value x) { return mf_dtype_of(x) == MF_C64 || mf_dtype_of(x) == MF_C128; }
+
 static bool is_unsigned(mf_value x)
 {
     mf_dtype d = mf_dtype_of(x);
@@ -45,7 +47,9 @@ static mf_value scalar_like(mf_value x)
     mf_dtype d = mf_dtype_of(x);
     if (d == MF_DTYPE_DEFAULT) /* an error or a tree */
         return x;
-    return mf_weak_type_of(x) ? is_float(x) ? mf_f(0) : mf_i(0) : mf_scalar(0, d);
+    if (!mf_weak_type_of(x))
+        return mf_scalar(0, d);
+    return is_complex(x) ? mf_c(0, 0) : is_float(x) ? mf_f(0) : mf_i(0);
 }
 
 /* Both operands in the dtype that they have together; bool counts as i32. */
