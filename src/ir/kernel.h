@@ -1,6 +1,6 @@
 /* The emitter interface for an op's .lower: one abstract vector value per operand, in the dtype in which the op computes. The native engine
- * implements it, by LLVM or otherwise; lowerings do not depend on which. It passes f16 and bf16 values as f32 and rounds them after each
- * op. A bool is a value of its own kind (a mask). */
+ * fills in this table, so a lowering does not depend on LLVM. The engine passes f16 and bf16 values as f32 and rounds them after each op. A
+ * bool is a value of its own kind (a mask). */
 #ifndef MF_IR_KERNEL_H
 #define MF_IR_KERNEL_H
 
