@@ -14,8 +14,7 @@ bool mf_wrap_array(mf_value *x, const char *op); /* requires an array or tracer;
 /* The same for the operands of op, numbered from `first` on (the first operand is 1). An error is in v[0]; the others' errors are joined to
  * it. */
 bool mf_wrap_arrays(mf_value *v, int count, int first, const char *op);
-mf_array *mf_concrete(mf_value x);                                /* borrowed; NULL for a tracer, a deleted or pending array, or in a
-                                                                   * trace */
+mf_array *mf_concrete(mf_value x);                                /* borrowed; NULL: a tracer, deleted, pending, or in a trace */
 mf_value mf_convert_value(mf_value x, mf_dtype dtype, bool weak); /* x itself when nothing changes */
 /* A view of a's memory; offset (bytes) counts from a's own first element. where[i]: the new axis that is the whole of a's axis i, or -2 - k
  * if only its element k is left, or -1. For arrays that mf_concrete returns. */

@@ -48,8 +48,7 @@ const mf_type *mf_object_type(const mf_object *o);
  * 1. Errors are passed on. */
 mf_value mf_expect_array(mf_value v, const char *op);
 mf_value mf_expect_operand(mf_value v, const char *op, int operand);
-mf_error_object *mf_no_array(const char *what, mf_object *o); /* a new reference on o, if it is an error, or on one that says it is no
-                                                               * array */
+mf_error_object *mf_no_array(const char *what, mf_object *o); /* a new reference on the error o, or on one that says it is no array */
 
 /* A callback from inside a run belongs to no trace and no frame of cells, whatever the thread is tracing: the thread may be helping another
  * run while it waits. */

@@ -21,8 +21,7 @@ mf_variable *mf_partial_known(mf_partial_context *c, const mf_variable *v);
 mf_variable *mf_partial_unknown(mf_partial_context *c, const mf_variable *v);
 
 /* ---- for ops that split their own programs */
-mf_variable *mf_partial_residual(mf_partial_context *c, mf_variable *known); /* for a value of the known program, its variable in the
-                                                                              * unknown one */
+mf_variable *mf_partial_residual(mf_partial_context *c, mf_variable *known); /* a known value's variable in the unknown program */
 void mf_partial_set_known(mf_partial_context *c, const mf_variable *v, mf_variable *known);
 void mf_partial_set_unknown(mf_partial_context *c, const mf_variable *v, mf_variable *unknown);
 void mf_partial_all_known(mf_partial_context *c, const mf_eqn *e);    /* puts the whole equation on the known side */
