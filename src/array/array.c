@@ -1,5 +1,5 @@
-/* Arrays. Invariant: up to 16 bytes live in the array itself (buffer NULL), more in a counted buffer; whatever reads elements waits for the
- * future first. */
+/* Arrays. Invariant: up to 16 bytes are stored in the array itself (buffer is NULL), more in a counted buffer; every function that reads
+ * elements first waits for the future. */
 #include "array/literal.h"
 
 #include <string.h>
@@ -23,7 +23,7 @@ void mf_contiguous_strides(const mf_type *type, int64_t *strides)
     }
 }
 
-/* An array without memory of its own yet. */
+/* An array without a buffer yet. */
 static mf_array *bare(const mf_type *type, const int64_t *strides, const mf_sharding *p)
 {
     mf_array *a = type && p ? mf_object_new(&mf_array_class, sizeof *a) : NULL;
@@ -61,7 +61,7 @@ mf_array *mf_array_wrap(const mf_type *type, mf_buffer *buffer, int64_t offset, 
     return a;
 }
 
-/* ---- whether it is there */
+/* ---- readiness */
 
 static const char *deletion(const mf_array *a) { return atomic_load(&((mf_array *)(uintptr_t)a)->deleted); }
 
@@ -73,7 +73,7 @@ static mf_error_object *deleted_error(const mf_array *a)
     return e;
 }
 
-/* An error: filling it failed. */
+/* Returns the error if the work that fills a has failed. */
 static mf_error_object *wait_filled(const mf_array *a)
 {
     mf_future *f = a->future;
@@ -86,8 +86,7 @@ static mf_error_object *wait_filled(const mf_array *a)
 
 mf_error_object *mf_array_wait(const mf_array *a) { return deletion(a) ? deleted_error(a) : wait_filled(a); }
 
-/* A view of what has been deleted is deleted too. One of a single device's part waits for that device alone, and holds nothing of the
- * others. */
+/* A view of a deleted array is deleted too. A view of one device's part waits for that device only and holds no other device's memory. */
 mf_array *mf_array_view(const mf_array *a, const mf_type *type, int64_t offset, const int64_t *strides, const mf_sharding *p)
 {
     mf_error_object *deleted = mf_array_begin(a);
@@ -145,7 +144,7 @@ mf_array *mf_array_scalar_i64(mf_dtype dtype, bool weak, int64_t x)
 void *mf_array_data(const mf_array *a)
 {
     const unsigned char *base = a->buffer ? a->buffer->data : a->inline_data;
-    return (void *)(uintptr_t)(base + a->offset); /* who may write is the caller's business: kernels fill new arrays */
+    return (void *)(uintptr_t)(base + a->offset); /* const is dropped here; kernels write only to arrays that nobody else has seen */
 }
 
 static bool is_held(const mf_type *type, const int64_t *strides, int axis)
@@ -327,7 +326,7 @@ static bool copy_elements(mf_array *a, mf_dtype dtype, void *out)
     return row_by_row != NULL;
 }
 
-/* Whether a's bytes, in another client's memory, are those that are wanted, and nothing is to be done but to fetch them. */
+/* Whether a's bytes are in another client's memory and already have the dtype and layout that is wanted, so that fetching them is all. */
 static bool is_as_wanted(const mf_array *a, mf_dtype dtype)
 {
     return a->buffer && mf_array_client(a) != &mf_client_cpu && dtype == a->type->dtype && mf_strides_are_contiguous(a->type, a->strides);

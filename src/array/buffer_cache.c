@@ -1,8 +1,8 @@
-/* The caching allocator of array memory. Blocks belong to size classes (four to a doubling, at most a quarter wasted) and return to
- * their class's list, so that a program which repeats itself asks the system for nothing; what lay idle through a whole window of
- * requests goes back to the system. Large blocks are pages of their own with huge-page advice. Invariant: a block's class follows from
- * the size alone, which both get and put are told. Under AddressSanitizer every block comes from malloc with its exact size, so that
- * reads beyond it are seen. */
+/* The caching allocator of array memory. Blocks belong to size classes (four per doubling, at most a quarter wasted) and return to their
+ * class's list, so a program that repeats itself asks the system for nothing. Blocks that stay unused through a whole window of requests
+ * are returned to the system. Large blocks are mappings of their own with huge-page advice. Invariant: a block's class follows from its
+ * size alone, which the caller passes to both get and put. Under AddressSanitizer every block comes from malloc with its exact size, so
+ * that out-of-bounds reads are detected. */
 #include "array/array.h"
 
 #include "base/memory/alloc.h"
@@ -17,8 +17,8 @@
 #define HUGE_PAGE ((size_t)2 << 20)
 #define CLASSES   240
 #define MOST      ((size_t)1 << 56)
-#define WINDOW    (1 << 15)           /* requests after which idle blocks are looked for */
-#define IDLE      ((size_t)256 << 10) /* from which size on they are worth it */
+#define WINDOW    (1 << 15)           /* requests after which unused blocks are released */
+#define IDLE      ((size_t)256 << 10) /* the smallest block size for which that is worth it */
 
 #if defined(__SANITIZE_ADDRESS__)
 #define CHECKED 1
@@ -34,14 +34,14 @@
 typedef struct shelf { /* one size class; on a cache line of its own */
     _Alignas(64) pthread_mutex_t lock;
     void *first;    /* free blocks, each holding the address of the next */
-    int64_t count;  /* of them */
-    int64_t unused; /* the least count since the window began: so many nobody needed */
+    int64_t count;  /* the number of free blocks */
+    int64_t unused; /* the least count since the window began: that many blocks were not needed */
 } shelf;
 
 static void *from_system(size_t size);
 static void to_system(void *p, size_t size);
 
-/* Where blocks come from: of the process's own memory, and of that which others share, if there is some. */
+/* A source of blocks with its free lists: the process's own memory, or the memory shared with others, if there is some. */
 typedef struct stock {
     mf_memory_source from;
     shelf shelves[CLASSES];
@@ -58,7 +58,7 @@ static void make_shelves(void)
     }
 }
 
-/* Up to 1 KiB a class for every 64 bytes; above, four to a doubling. */
+/* Up to 1 KiB one class per 64 bytes; above, four per doubling. */
 static int class_of(size_t bytes, size_t *size)
 {
     size_t units = bytes ? (bytes + UNIT - 1) / UNIT : 1;
@@ -84,7 +84,7 @@ static void *map_large(size_t size)
     if (skip)
         munmap(p, skip);
     munmap(p + skip + size, HUGE_PAGE - skip);
-    madvise(p + skip, size, MADV_HUGEPAGE); /* advice: a refusal changes nothing */
+    madvise(p + skip, size, MADV_HUGEPAGE); /* only advice: failure does not matter */
     return p + skip;
 }
 
@@ -123,13 +123,13 @@ static void *checked_get(size_t bytes)
     void *p = NULL;
     if (posix_memalign(&p, UNIT, bytes ? bytes : 1))
         return NULL;
-    memset(p, 0xff, bytes); /* NaN: what is read before it is written shows */
+    memset(p, 0xff, bytes); /* NaN, so that a read of uninitialised memory shows */
     atomic_fetch_add_explicit(&system_allocations, 1, memory_order_relaxed);
     count_live((int64_t)bytes);
     return p;
 }
 
-static void *pop(shelf *s) /* its lock is held */
+static void *pop(shelf *s) /* call with the lock held */
 {
     void *p = s->first;
     if (!p)
@@ -158,7 +158,7 @@ static size_t size_of_class(int class)
     return ((size_t)((class - 16) % 4 + 5) << shift) * UNIT;
 }
 
-/* Gives the system what nobody needed in the window that ends here, or everything. */
+/* Returns blocks to the system: those not needed in the window that ends here, or all. */
 static void release(stock *from, int class, bool all)
 {
     shelf *s = &from->shelves[class];
@@ -212,7 +212,7 @@ static void *get(stock *from, size_t bytes)
     void *p = take_cached(s, size);
     if (!p)
         p = ask(from, size);
-    if (!p) { /* what lies idle in other classes may be enough */
+    if (!p) { /* free blocks of other classes may make room */
         mf_memory_trim();
         p = ask(from, size);
     }

@@ -1,4 +1,4 @@
-/* Buffers, the list of clients, and what the CPU's does: its memory is the host's, from the caching allocator. */
+/* Buffers, the list of clients, and the CPU client's functions: its buffers are host memory from the caching allocator. */
 #include "array/array.h"
 
 #include <string.h>

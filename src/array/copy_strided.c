@@ -1,12 +1,12 @@
-/* Strided copies: any layout of a shape into any other. Invariants: axes are taken in the order of the result's strides, so that what is
- * written lies close together; where the operand runs along another axis than the result, a plane of the two is copied in square
- * blocks, which stay in the nearest cache; a copy writes each element of the result once and nothing else. */
+/* Strided copies: any layout of a shape into any other. Invariants: axes are walked in the order of the result's strides, so that writes
+ * are close together. Where operand and result are dense along different axes, the plane of the two is transposed in square blocks, which
+ * stay in the L1 cache. A copy writes each element of the result once, and nothing else. */
 #include "array/array.h"
 
 #include <string.h>
 
 typedef struct axis {
-    int64_t n, out, in; /* entries; bytes from one to the next */
+    int64_t n, out, in; /* length; byte strides */
 } axis;
 
 typedef struct walk {
@@ -14,11 +14,11 @@ typedef struct walk {
     axis at[MF_RANK];
 } walk;
 
-/* ------------------------------------------------------------------ the walk */
+/* ---- the walk */
 
 static int64_t magnitude(int64_t x) { return x < 0 ? -x : x; }
 
-/* Axes of one element are dropped, the others ordered by the result's strides. False when there is nothing to copy. */
+/* Drops axes of one element and sorts the others by the result's strides, largest first. False when there is nothing to copy. */
 static bool order(walk *w, int rank, const int64_t *dims, const int64_t *out, const int64_t *in)
 {
     w->rank = 0;
@@ -35,7 +35,7 @@ static bool order(walk *w, int rank, const int64_t *dims, const int64_t *out, co
     return true;
 }
 
-/* Joins neighbours that are one run in both layouts. */
+/* Joins neighbouring axes that are contiguous in both layouts. */
 static void join(walk *w)
 {
     int count = 0;
@@ -49,7 +49,7 @@ static void join(walk *w)
     w->rank = count;
 }
 
-/* ------------------------------------------------------------------ rows */
+/* ---- rows */
 
 #define COPY_LOOP(step_out, step_in, size) \
     for (int64_t i = 0; i < n; i++)        \
@@ -83,7 +83,7 @@ static void copy_row(int64_t n, int element, char *restrict out, int64_t out_ste
     }
 }
 
-/* Rows that are runs in both layouts. */
+/* Rows that are contiguous in both layouts. */
 static void copy_runs(int64_t n, size_t bytes, char *restrict out, int64_t out_step, const char *restrict in, int64_t in_step)
 {
     switch (bytes) {
@@ -97,9 +97,9 @@ static void copy_runs(int64_t n, size_t bytes, char *restrict out, int64_t out_s
     }
 }
 
-/* ------------------------------------------------------------------ planes whose two sides run along different axes */
+/* ---- planes: operand and result are dense along different axes */
 
-/* Four by four elements of four bytes: rows of the operand are columns of the result. */
+/* Transposes four by four elements of four bytes. */
 typedef uint32_t four __attribute__((vector_size(16)));
 
 static inline four load_four(const char *p)
@@ -164,7 +164,7 @@ static void turn_small(int element, int64_t rows, int64_t columns, char *out, in
 
 static void turn(int element, int64_t rows, int64_t columns, char *out, int64_t out_step, const char *in, int64_t in_step)
 {
-    if (rows <= BLOCK && columns <= BLOCK) { /* often one of many */
+    if (rows <= BLOCK && columns <= BLOCK) { /* frequent: one of many small planes */
         turn_small(element, rows, columns, out, out_step, in, in_step);
         return;
     }
@@ -174,7 +174,7 @@ static void turn(int element, int64_t rows, int64_t columns, char *out, int64_t 
                        in + r * element + c * in_step, in_step);
 }
 
-/* ------------------------------------------------------------------ copies */
+/* ---- copies */
 
 typedef enum how { RUNS, TURN_PLANES, ROWS } how;
 
@@ -182,7 +182,7 @@ typedef struct plan {
     walk w;
     how how;
     int element;
-    size_t bytes; /* of a run */
+    size_t bytes; /* of one contiguous run */
 } plan;
 
 static void copy_axis(const plan *p, int at, char *out, const char *in)
@@ -201,7 +201,7 @@ static void copy_axis(const plan *p, int at, char *out, const char *in)
             copy_axis(p, at + 1, out + i * x.out, in + i * x.in);
 }
 
-/* The axis along which the operand is dense comes next to the last, if there is one. */
+/* Moves the axis along which the operand is dense to the place before the last; false when there is none. */
 static bool find_plane(walk *w, int element)
 {
     int last = w->rank - 1, at = 0;

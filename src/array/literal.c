@@ -47,7 +47,7 @@ mf_literal *mf_literal_number(mf_dtype dtype, bool weak, double x)
 
 void mf_literal_extent(const mf_literal *l, int64_t *low, int64_t *bytes) { mf_strides_extent(l->type, l->strides, low, bytes); }
 
-/* The bytes between a's first and last element, from another client's memory; they lie as they lay there. */
+/* Copies the bytes between a's first and last element from another client's memory, keeping the layout. */
 static mf_error_object *fetch(mf_literal *l, const mf_array *a)
 {
     int64_t low, bytes;

@@ -1,5 +1,5 @@
-/* Making arrays from numbers and reading them back: the public functions that need no tracing. Invariant: what is made here is ready, on
- * the default client's first device, numbers excepted, which stay on the host; constant arrays are held once. */
+/* Making arrays from numbers and reading them back: the public functions that need no tracing. Invariant: arrays made here are ready and on
+ * the default client's first device, except numbers, which stay on the host; constant arrays are held once. */
 #include "array/array.h"
 #include "base/memory/alloc.h"
 
@@ -66,7 +66,7 @@ mf_value mf_i(int64_t number)
     MF_ENTER(MF_FORKED);
     if (number == MF_NONE)
         return mf_none();
-    /* Weak either way; beyond 32 bits the number keeps its value. */
+    /* Weak in both cases; a number beyond 32 bits keeps its value. */
     return value_or_memory(mf_array_scalar_i64(number == (int32_t)number ? MF_I32 : MF_I64, true, number));
 }
 
@@ -186,14 +186,14 @@ mf_value(mf_arange)(int64_t stop, mf_dtype dtype)
     return mf_arange_opt(0, stop, dtype);
 }
 
-/* The float dtype in which numbers of a dtype are made: halves in f32. */
+/* The float dtype in which numbers of a dtype are computed; f32 for 16-bit floats. */
 static mf_dtype working_dtype(mf_dtype dtype)
 {
     bool wide = dtype == MF_F64 || dtype == MF_C128 || dtype == MF_I64 || dtype == MF_U64;
     return wide ? MF_F64 : MF_F32;
 }
 
-/* numbers (count of them, of dtype `from`) as an array of dtype. */
+/* An array of dtype from `count` numbers of dtype `from`. */
 static mf_value of_numbers(mf_dtype dtype, mf_dtype from, const void *numbers, int64_t count)
 {
     const mf_type *t = mf_type_get(dtype, false, 1, &count);
@@ -203,7 +203,7 @@ static mf_value of_numbers(mf_dtype dtype, mf_dtype from, const void *numbers, i
     return made(a);
 }
 
-/* In the working dtype start + step i, each operation rounded, as JAX computes it. */
+/* Computes start + step i in the working dtype, rounding each operation, as JAX does. */
 mf_value mf_arange_step(double start, double stop, double step, mf_dtype dtype)
 {
     MF_ENTER(MF_FORKED);
@@ -226,7 +226,7 @@ mf_value mf_arange_step(double start, double stop, double step, mf_dtype dtype)
     return v;
 }
 
-/* As JAX computes it: weights of the ends, in the working dtype; the last number is the end exactly; integers are floors. */
+/* As in JAX: a weighted sum of the ends in the working dtype; the last number is exactly the end; integers are rounded down. */
 mf_value mf_linspace_opt(double start, double stop, int64_t count, const mf_linspace_options *o)
 {
     MF_ENTER(MF_FORKED);
@@ -238,7 +238,7 @@ mf_value mf_linspace_opt(double start, double stop, int64_t count, const mf_lins
         return mf_fail(MF_ERROR_ARGUMENT, "mf_linspace: %lld numbers cannot be made", (long long)count);
     double *numbers = mf_alloc(((size_t)count + 1) * sizeof *numbers), ends[2] = { start, stop };
     char narrow[2 * sizeof(double)];
-    if (mf_dtype_is_float(dtype)) { /* the ends are of the dtype themselves */
+    if (mf_dtype_is_float(dtype)) { /* round the ends to the dtype first */
         mf_convert(dtype, narrow, MF_F64, ends, 2);
         mf_convert(MF_F64, ends, dtype, narrow, 2);
     }

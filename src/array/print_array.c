@@ -1,7 +1,7 @@
-/* Arrays as NumPy's str() shows them, 2.4 with its default options: precision 8, lines of 75 columns, three elements at each edge beyond
- * a thousand. Invariant: what is printed is decided in a first pass over exactly the elements that will be shown. Digits are the shortest
- * that name the value in its own dtype; where fewer or more are shown they are the exact value's, rounded to nearest even. bfloat16 is
- * shown as its own Python type does it: six digits, unaligned. */
+/* Prints arrays as NumPy 2.4's str() does with its default options: precision 8, lines of 75 columns, three elements at each edge beyond a
+ * thousand. Invariant: the format is chosen in a first pass over exactly the elements that will be shown. Digits are the shortest that
+ * identify the value in its own dtype; if more or fewer are shown they are those of the exact value, rounded to nearest even. bfloat16 is
+ * printed as its Python type does it: six digits, unaligned. */
 #include "array/array.h"
 
 #include "base/memory/alloc.h"
@@ -15,10 +15,10 @@ enum { PRECISION = 8, WIDTH = 75, EDGE = 3, THRESHOLD = 1000, WORD = 512 /* char
 
 typedef struct float_format {
     bool any, any_finite, any_special, negative_infinity;
-    bool scientific, plus;    /* plus: a sign before positive numbers too */
-    double largest, smallest; /* of the finite values but zero, without sign */
+    bool scientific, plus;    /* plus: positive numbers get a sign too */
+    double largest, smallest; /* absolute values; of the finite nonzero elements */
     int left, right;          /* columns before and after the point */
-    int digits, exponent;     /* scientific: behind the point, of the exponent */
+    int digits, exponent;     /* in scientific notation: digits after the point, and of the exponent */
 } float_format;
 
 typedef struct array_printer {
@@ -27,13 +27,13 @@ typedef struct array_printer {
     const unsigned char *base;
     mf_dtype dtype;
     bool summarised;
-    int width; /* integers and bools */
+    int width; /* of integers and bools */
     float_format real, imaginary;
 } array_printer;
 
 /* ---- digits of one number */
 
-/* The value that a decimal names in the dtype. */
+/* The decimal, rounded to the dtype. */
 static double rounded(mf_dtype dtype, const char *decimal)
 {
     if (dtype == MF_F64 || dtype == MF_C128)
@@ -42,7 +42,7 @@ static double rounded(mf_dtype dtype, const char *decimal)
     return dtype == MF_F16 ? (double)mf_f16_to_f32(mf_f32_to_f16(x)) : (double)x;
 }
 
-/* Digits behind the first of the shortest decimal that names |x|; text gets it in %e form. */
+/* The number of digits after the first in the shortest decimal that identifies |x|; text receives it in %e form. */
 static int shortest(mf_dtype dtype, double x, char *text)
 {
     for (int n = 0;; n++) {
@@ -59,13 +59,13 @@ static int trimmed(const char *s, int length)
     return length;
 }
 
-/* "12." "0.5": the shortest digits, at most `most` of them behind the point (negative: any number); no zeros at the end. */
+/* "12." or "0.5": the shortest digits, at most `most` of them after the point (negative: no limit), without trailing zeros. */
 static void positional(mf_dtype dtype, double x, int most, bool plus, char *word)
 {
     char e[64];
     int n = shortest(dtype, x, e), exponent = atoi(strchr(e, 'e') + 1), behind = n > exponent ? n - exponent : 0;
     const char *sign = signbit(x) ? "-" : plus ? "+" : "";
-    if (most >= 0 && behind > most) { /* cut: the exact value, rounded */
+    if (most >= 0 && behind > most) { /* too many digits: print the exact value, rounded */
         int length = snprintf(word, WORD, "%s%.*f", sign, most, fabs(x));
         word[trimmed(word, length)] = 0;
         return;
@@ -87,7 +87,7 @@ static void positional(mf_dtype dtype, double x, int most, bool plus, char *word
     *word = 0;
 }
 
-/* "1.5e+10" with at least `least` and at most `most` digits behind the point (negative: any number); exponent digits at least `size`. */
+/* "1.5e+10" with `least` to `most` digits after the point (negative `most`: no limit) and at least `size` exponent digits. */
 static void scientific(mf_dtype dtype, double x, int least, int most, int size, bool plus, char *word)
 {
     char e[64];
@@ -100,11 +100,11 @@ static void scientific(mf_dtype dtype, double x, int least, int most, int size, 
     char *mark = strchr(e, 'e');
     int kept = least > 0 || n == 0 ? (int)(mark - e) : trimmed(e, (int)(mark - e));
     if (n > 0 && kept < 2 + least)
-        kept = 2 + least; /* keeps the point */
+        kept = 2 + least; /* keep the point */
     sprintf(word, "%s%.*s%se%c%0*d", signbit(x) ? "-" : plus ? "+" : "", kept, e, n == 0 ? "." : "", mark[1], size, abs(atoi(mark + 1)));
 }
 
-/* ---- first pass: what all shown elements need */
+/* ---- first pass: the columns that the shown elements need */
 
 static void note_range(float_format *f, double x)
 {
@@ -122,7 +122,7 @@ static void note_range(float_format *f, double x)
     }
 }
 
-/* x as the dtype's own parts hold it: NumPy compares in that precision. */
+/* x rounded to the dtype of the elements' parts: NumPy compares in that precision. */
 static double in_dtype(mf_dtype dtype, double x)
 {
     if (dtype == MF_F16)
@@ -130,7 +130,7 @@ static double in_dtype(mf_dtype dtype, double x)
     return dtype == MF_F32 || dtype == MF_C64 ? (double)(float)x : x;
 }
 
-/* From here on numbers are written with an exponent: ten to the digits that the dtype has. */
+/* Numbers from here on are written with an exponent: ten to the number of digits of the dtype. */
 static double positional_limit(mf_dtype dtype, double limit_of_wide)
 {
     return dtype == MF_F16 ? 1e3 : dtype == MF_F32 || dtype == MF_C64 ? 1e6 : limit_of_wide;
@@ -192,7 +192,7 @@ static void put_float(const float_format *f, mf_dtype dtype, double x, char *wor
     sprintf(word, "%*s%s%*s", f->left - left, "", plain, !f->scientific && f->right > right ? f->right - right : 0, "");
 }
 
-/* bfloat16's own: C's %g */
+/* bfloat16: C's %g */
 static void put_brain(double x, char *word)
 {
     if (isnan(x))
@@ -241,7 +241,7 @@ static void put_element(const array_printer *p, const unsigned char *at, char *w
     }
 }
 
-/* ---- the walk over what is shown */
+/* ---- visiting the elements that are shown */
 
 typedef void (*visitor)(array_printer *p, const unsigned char *at);
 
@@ -317,7 +317,7 @@ static void flush(array_printer *p, bool strip)
     p->line.count = 0;
 }
 
-/* One row. The line is counted from its hanging indent, which the bracket replaces on the first one. */
+/* Prints one row. Columns are counted from the hanging indent; on the row's first line the bracket takes its place. */
 static void print_row(array_printer *p, int axis, const unsigned char *at)
 {
     const mf_type *t = p->array->type;
@@ -399,7 +399,7 @@ static void print_bare_float(mf_dtype dtype, double x, char *word)
         memmove(point, point + 1, strlen(point));
 }
 
-/* A part of a complex number: nothing behind the point, no point. */
+/* A part of a complex number: without the point if no digits follow. */
 static void print_part(mf_dtype dtype, double x, char *word)
 {
     print_bare_float(dtype, x, word);
@@ -445,7 +445,7 @@ void mf_array_print(mf_text *t, mf_array *a)
     error = here ? mf_array_begin_read(here) : error;
     if (error) {
         mf_text_put(t, error->message);
-        mf_error_handle(error); /* shown */
+        mf_error_handle(error); /* its text was shown */
         mf_drop(error);
         mf_drop(here);
         return;

@@ -1,5 +1,6 @@
-/* Which devices hold an array, and the part of it that each holds. Invariant: shardings are interned; where devices have memory apart, the
- * parts are of one size and lie row by row, and along an axis that is held once each device has its own replica of what the first has. */
+/* Which devices hold an array, and the part of it that each holds. Invariants: shardings are interned. Where devices have separate
+ * memories, the parts have one size and lie row by row; along an axis that is held once, each device has a replica of the first one's
+ * part. */
 #include "array/literal.h"
 
 #include "base/memory/alloc.h"
@@ -74,7 +75,7 @@ static bool is_mapped(const mf_sharding *p, int axis)
     return false;
 }
 
-/* Shape and strides of the part that a device holds (p NULL: all of it); its rank. */
+/* The shape and strides of the part that a device holds (p NULL: of the whole array); returns its rank. */
 static int part_of(const mf_sharding *p, const mf_type *type, int64_t *dims, const int64_t *strides, int64_t *kept)
 {
     int rank = 0;
@@ -95,7 +96,7 @@ void mf_sharding_index(const mf_sharding *p, const mf_type *type, int k, int64_t
     }
 }
 
-/* From the first element of all to the first that device number k holds. */
+/* The byte offset from the array's first element to the first that device number k holds. */
 static int64_t first_of(const mf_sharding *p, const mf_type *type, int k, const int64_t *strides)
 {
     int64_t at[MF_RANK] = { 0 }, first = 0;
@@ -198,7 +199,7 @@ mf_array *mf_array_of_literal(const mf_sharding *p, mf_literal *l)
     return a;
 }
 
-/* Device by device, where the parts stay as they are and the client copies them; else NULL, with *error where a cannot be read. */
+/* Copies device by device, if both shardings have the same parts and the client can copy; else NULL, with *error if a cannot be read. */
 static mf_array *copy_within(const mf_sharding *p, mf_array *a, mf_error_object **error)
 {
     const mf_sharding *now = a->sharding;

@@ -1,6 +1,6 @@
-/* Where the user called us. A public function notes its return address, which costs nothing; but where the library's own functions are
- * written on the public ones, that address lies inside the library, and a user's `return mf_add(x, y);` leaves no frame of its own. Then
- * the stack is walked. Invariant: only paths that are slow anyway, errors and tracing, ask. */
+/* Finds where the user called the library. A public function notes its return address, which costs nothing. That is not enough where the
+ * library's own functions are written on the public ones: the address lies inside the library, and a user's `return mf_add(x, y);` leaves
+ * no frame of its own. Then the stack is walked. Invariant: only slow paths, errors and tracing, ask for a location. */
 #include "base/entry.h"
 
 #include "base/thread/cancel.h"
@@ -16,7 +16,7 @@
 _Thread_local const void *mf_entry_address;
 static _Thread_local mf_callee *innermost;
 
-/* The library's own code. In a program that the archive was linked into, its section has a name of its own. */
+/* The library's own code. In a program that links the archive, the code has a section with a name of its own. */
 extern const char __start_manyfold_text[] __attribute__((weak)), __stop_manyfold_text[] __attribute__((weak));
 static uintptr_t first, end;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -31,7 +31,7 @@ static int look_at(struct dl_phdr_info *object, size_t size, void *unused)
         uintptr_t at = object->dlpi_addr + segment->p_vaddr;
         if (segment->p_type != PT_LOAD || here < at || here - at >= segment->p_memsz)
             continue;
-        if (object->dlpi_name && *object->dlpi_name) { /* a library; the main program's name is empty, and holds the user's code too */
+        if (object->dlpi_name && *object->dlpi_name) { /* a shared library; the main program, whose name is empty, also holds user code */
             first = at;
             end = at + segment->p_memsz;
         }
@@ -76,7 +76,7 @@ void mf_callee_end(mf_callee *c)
     innermost = c->outer;
     mf_entry_address = c->entry;
     mf_cancel_free(c->cancel);
-    if (mf_layer_current.entered && c->layer.entered) /* the same one */
+    if (mf_layer_current.entered && c->layer.entered) /* the callee stayed in the layer that was already entered */
         return;
     mf_drop(mf_layer_current.error);
     mf_layer_current = c->layer;
@@ -109,7 +109,7 @@ void mf_layer_leave_(const mf_layer *outer)
 
 /* ---- locations */
 
-/* Where threads begin, those of the library too, which nobody called; and who calls back what somebody else gave it. */
+/* The C library's frames say nothing of the user: threads begin there (the library's own too), and functions such as qsort call back. */
 static bool is_of_c_library(const void *address)
 {
     Dl_info object;
@@ -135,7 +135,7 @@ const void *mf_entry_location(void)
             return frames[i];
         if (!c || frames[i] != c->back)
             continue;
-        if (!mf_is_own_function(c->function)) /* its own frame is gone: the function will do */
+        if (!mf_is_own_function(c->function)) /* the callee's frame is gone (tail call): its function's address serves instead */
             return (const char *)c->function + 1;
         c = c->outer;
     }

@@ -1,6 +1,6 @@
-/* Error values: making, handling, reporting. Invariant: every error but the two static ones is in the list of the living from its making
- * to its end, oldest first, so the first that nobody has handled can be found; the list's lock also guards what is remembered, and what
- * was reported. */
+/* Error values: making, handling, reporting. Invariant: every error but the two static ones is in a list of living errors, oldest first,
+ * from its creation to its destruction, so that the first unhandled one can be found. The list's lock also guards what is remembered and
+ * what was reported. */
 #include "base/error.h"
 
 #include "base/memory/alloc.h"
@@ -26,10 +26,11 @@ static uint64_t made; /* guarded by the lock */
 static mf_error_hook hook;
 static void *hook_context;
 
-/* Errors that were reported at their end. By default a location has one line, however often a loop comes by. */
+/* Errors that were reported when they were destroyed. Without a hook each location is printed once, however often a loop makes the
+ * error. */
 #define MOST_LOCATIONS 256
 static struct {
-    mf_status status; /* of the first; MF_OK: there is none, or mf_first_error has given it */
+    mf_status status; /* of the first such error; MF_OK: none, or mf_first_error has returned it */
     const char *text;
     uint64_t number;
     struct {
@@ -177,7 +178,7 @@ void mf_error_join(mf_error_object *first, mf_error_object *other)
 {
     pthread_mutex_lock(&lock);
     mf_error_object *root = root_of(first), *joins = root_of(other);
-    if (root != joins && !is_static(root) && !is_static(joins) && !mf_error_is_handled(root)) /* an old one explains no new one */
+    if (root != joins && !is_static(root) && !is_static(joins) && !mf_error_is_handled(root)) /* a handled error explains no new one */
         atomic_store_explicit(&joins->root, mf_retain(root), memory_order_release);
     pthread_mutex_unlock(&lock);
 }
@@ -234,7 +235,7 @@ bool mf_error_is_handled(const mf_error_object *e)
     return atomic_load_explicit(&root_of(e)->debt, memory_order_acquire) != MF_ERROR_OWED;
 }
 
-/* Every use of a deleted array makes an error of its own, with its own location; they say one thing. */
+/* Every use of a deleted array makes an error with its own location, but all of them have one cause, so they are handled together. */
 static void handle_all_about(const void *subject)
 {
     pthread_mutex_lock(&lock);
@@ -260,7 +261,7 @@ void mf_error_owe(mf_error_object *e)
     atomic_compare_exchange_strong(&e->debt, &nobodys, MF_ERROR_OWED);
 }
 
-/* Whether e follows from nothing, or nobody but e holds what it follows from: nobody else will answer for it. */
+/* Whether e has no cause, or holds the only reference to its cause: then no other error will report it. */
 static bool is_last_of_family(const mf_error_object *e)
 {
     const mf_error_object *root = atomic_load(&e->root);
@@ -269,7 +270,7 @@ static bool is_last_of_family(const mf_error_object *e)
 
 void mf_error_ignore(mf_error_object *e)
 {
-    if (e && mf_layer_current.error == e) { /* it explains nothing that follows */
+    if (e && mf_layer_current.error == e) { /* an ignored error explains no later one */
         mf_layer_current.error = NULL;
         mf_drop(e);
     }
@@ -280,7 +281,7 @@ void mf_error_ignore(mf_error_object *e)
 
 /* ---- reporting */
 
-/* Whether this location has no line yet. Under the lock. */
+/* Whether no line was printed for this location yet. Call with the lock held. */
 static bool is_news(const mf_error_object *e)
 {
     for (int i = 0; i < reported.location_count; i++)
@@ -293,7 +294,7 @@ static bool is_news(const mf_error_object *e)
     return true;
 }
 
-/* At the end of an error that nobody has handled. */
+/* Called when an error dies unhandled. */
 static void report(mf_error_object *e)
 {
     MF_UNCANCELLED;
@@ -349,7 +350,7 @@ mf_status mf_error_remember(mf_error_object *e)
         kept = mf_retain(remembered);
     }
     pthread_mutex_unlock(&lock);
-    if (kept) /* the same array read again */
+    if (kept) /* a second use of the same deleted array */
         mf_error_join(kept, e);
     mf_drop(kept);
     mf_drop(rest);
@@ -369,7 +370,7 @@ static mf_error_object *first_unhandled(void)
     return e;
 }
 
-/* The first of what was reported at its end, if it is older than e: whoever has it has handled what was reported. */
+/* Takes the first error that was reported at its destruction if it is older than e. Taking it handles it. */
 static mf_status take_reported(const mf_error_object *e, const char **text)
 {
     mf_status status = MF_OK;
@@ -393,7 +394,7 @@ mf_status mf_first_error(const char **message)
     mf_status status = take_reported(e, &text);
     if (!status && e) {
         status = e->status;
-        text = mf_intern(mf_error_text(e)); /* immortal: nobody owns it */
+        text = mf_intern(mf_error_text(e)); /* interned, hence immortal: the caller need not free it */
     }
     mf_drop(e);
     if (message)
@@ -420,7 +421,7 @@ int mf_exit_status(void)
         fprintf(stderr, "manyfold: error: %lld more like those reported, from the same places\n", (long long)repeated);
     if (e)
         fprintf(stderr, "manyfold: error: %s\n", mf_error_text(e));
-    for (; e; e = first_unhandled()) { /* later ones mostly follow from it: printed once, handled all */
+    for (; e; e = first_unhandled()) { /* the later ones mostly follow from the first: print one, handle all */
         mf_error_handle(e);
         mf_drop(e);
     }

@@ -1,7 +1,7 @@
-/* A frame at which C++'s exceptions end, without a word of C++: the unwinder asks the personality of each frame on its way, and the one
- * below says of its frame that it takes all. Its functions come from the library that throws, so that a program that loads none needs
- * none.
- * Invariant: forced unwinding (a cancelled thread) passes. */
+/* A stack frame that stops C++ exceptions, without any C++: the unwinder calls the personality routine of each frame it passes, and the
+ * routine below claims to handle every exception. The unwinder's functions are looked up in the library that throws, so a program that
+ * loads no such library needs no C++ runtime.
+ * Invariant: forced unwinding (a cancelled thread) passes through. */
 #include "base/guard.h"
 
 #include "base/text/symbol.h"
@@ -27,7 +27,7 @@ static struct {
 void mf_guard_learn(void *library)
 {
     static atomic_flag taken = ATOMIC_FLAG_INIT;
-    if (atomic_load(&unwinder.ready) || atomic_flag_test_and_set(&taken)) /* all libraries of a process share one C++ */
+    if (atomic_load(&unwinder.ready) || atomic_flag_test_and_set(&taken)) /* all libraries of a process share one C++ runtime */
         return;
     bool ok = mf_symbol_bind(library, "__cxa_begin_catch", &unwinder.__cxa_begin_catch) &&
               mf_symbol_bind(library, "__cxa_end_catch", &unwinder.__cxa_end_catch);
@@ -40,7 +40,7 @@ void mf_guard_learn(void *library)
 
 #if defined(__x86_64__) || defined(__aarch64__)
 
-/* fn(context). NULL, or the exception that came out of it. */
+/* Calls fn(context). Returns NULL, or the exception that left it. */
 struct _Unwind_Exception *mf_guard_enter(void (*fn)(void *context), void *context) __attribute__((visibility("hidden")));
 extern const char mf_guard_landing[] __attribute__((visibility("hidden")));
 
@@ -50,7 +50,7 @@ extern const char mf_guard_landing[] __attribute__((visibility("hidden")));
     ".globl mf_guard_landing\n.hidden mf_guard_landing\n" \
     ".type " name ", %function\n" name ":\n"              \
     ".cfi_startproc\n"                                    \
-    ".cfi_personality 0x1b, mf_guard_personality\n" /* relative to its place, 4 bytes */
+    ".cfi_personality 0x1b, mf_guard_personality\n" /* pc-relative, 4 bytes */
 
 #if defined(__x86_64__)
 __asm__(FRAME("mf_guard_enter") "pushq %rbp\n"

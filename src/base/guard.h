@@ -1,16 +1,15 @@
-/* Calls into other people's C++, out of which no exception may come: when memory is out, oneDNN and LLVM throw one, or would end the
- * process. */
+/* Calls into third-party C++ that no exception leaves: without memory, oneDNN and LLVM throw or would end the process. */
 #ifndef MF_BASE_GUARD_H
 #define MF_BASE_GUARD_H
 
 #include <stdbool.h>
 
-/* fn(context). False: an exception came out of it; what was held between here and there is held for good. */
+/* Calls fn(context). False: an exception left it; whatever the frames in between held (locks, memory) stays held. */
 bool mf_guarded(void (*fn)(void *context), void *context);
-/* Before the first call into a library that was opened: what exceptions are is taken from the C++ that came with it. */
+/* Call before the first call into a library that was opened: finds the C++ runtime's exception functions, which came with the library. */
 void mf_guard_learn(void *library);
-/* From where the library would end the process, within mf_guarded on this thread: back to it. Returns only where that cannot be done. By
- * one thread at a time. */
+/* For a place where the library would end the process: returns control to the innermost mf_guarded of this thread. Returns only if that is
+ * impossible. One thread at a time may call it. */
 void mf_guard_leave(void);
 
 #endif

@@ -1,7 +1,7 @@
-/* The builder: appends inputs, constants and equations to a program, and infers types by the ops' rules.
- * Invariant: while `error` is NULL every equation in the program is typed and its operands are defined before it. From the first error
- * on nothing is appended and every variable given out is the poison variable, a scalar whose dimensions read as 1, so that rules run
- * on harmlessly. A constant array appears once, found by its address. */
+/* The builder: appends inputs, constants and equations to a program, and infers types by the ops' rules. Invariant: while `error` is NULL,
+ * every equation in the program is typed and its operands are defined before it. After the first error nothing more is appended, and every
+ * variable returned is the poison variable, a scalar whose dimensions read as 1, so that rules can continue harmlessly. A constant appears
+ * once: constants that mf_literal_same calls equal share a variable. */
 #include "ir/op.h"
 #include <stdarg.h>
 #include <string.h>
@@ -12,11 +12,12 @@ static const mf_type poison_type = { MF_F32, false, 0, 1, 4, { ONES4, ONES4, ONE
 static mf_variable poison_var = { &poison_type, 0, NULL, NULL, 0 };
 #define P8  &poison_var, &poison_var, &poison_var, &poison_var, &poison_var, &poison_var, &poison_var, &poison_var
 #define P64 P8, P8, P8, P8, P8, P8, P8, P8
-static mf_variable *poison_list[] = { P64, P64, P64, P64 }; /* when there is no memory even for a longer one */
+static mf_variable *poison_list[] = { P64, P64, P64, P64 }; /* used when there is no memory for a longer list */
 static const mf_op poison_op = { .name = "error" };
 static mf_eqn poison_eqn = { &poison_op, NULL, 0, (int)(sizeof poison_list / sizeof poison_list[0]), poison_list, poison_list, NULL };
 
-/* A failed equation shows as many results as a rule might ask of it: as the nested programs have, or as there are operands. */
+/* A failed equation has as many results as a rule might read: as many as a nested program has, and at least as many as there are
+ * operands. */
 static mf_eqn *make_poison(mf_builder *b, const mf_op *op, const void *params, int in_count)
 {
     int want = in_count;
@@ -46,7 +47,7 @@ void mf_builder_init(mf_builder *b, const mf_axis_env *env)
 void mf_builder_fail(mf_builder *b, mf_error_object *e)
 {
     if (b->error) {
-        mf_error_ignore(e); /* a consequence of the first: nobody needs to hear of it */
+        mf_error_ignore(e); /* it follows from the first error, so it is not reported */
         return;
     }
     if (b->address)
@@ -157,9 +158,9 @@ mf_variable *mf_builder_number(mf_builder *b, mf_dtype dtype, bool weak, double 
 }
 
 /* ---- equations */
-#define SPARE_TYPES 8 /* behind the operands, for a rule that reads on before it counts them */
+#define SPARE_TYPES 8 /* types beyond the operands, for a rule that reads them before it checks in_count */
 
-/* A list of numbers that is none could not be interned. */
+/* Integer lists are never NULL, unless interning them ran out of memory. */
 static bool has_lists(const mf_op *op, const void *params)
 {
     for (const mf_param *p = op->params; p && p->name; p++)
@@ -230,7 +231,7 @@ static mf_eqn *append(mf_builder *b, const mf_type_context *c, mf_variable *cons
         vars[i] = in[i];
     if (!add_results(b, e, c))
         return NULL;
-    e->params = mf_params_copy(&p->arena, c->op, c->params); /* last: it takes references */
+    e->params = mf_params_copy(&p->arena, c->op, c->params); /* last, because it retains the nested programs */
     if (!e->params && c->op->params)
         return NULL;
     p->eqns[p->eqn_count++] = e;

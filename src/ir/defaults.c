@@ -1,5 +1,5 @@
-/* The named default rules: the ordinary case of each rule of an op, and the values that say why a rule does not exist.
- * Invariant: none of them knows a particular op; what they need they find by name in the table. */
+/* Named default rules: the usual case of each rule of an op, and the values that say why a rule does not exist. Invariant: none of them
+ * depends on the op that it is used for; ops that they emit are found by name in the table. */
 #include "ir/kernel.h"
 #include "ir/op.h"
 #include <stdarg.h>
@@ -10,7 +10,7 @@
 
 const mf_type **mf_type_outputs(mf_type_context *c, int count)
 {
-    static _Thread_local const mf_type *spare[SPARE_OUTPUTS]; /* so that rules may write without asking; -1 tells the builder */
+    static _Thread_local const mf_type *spare[SPARE_OUTPUTS]; /* lets rules write without a check; out_count -1 tells the builder */
     const mf_type **out = mf_arena_alloc(c->arena, (size_t)count * sizeof *out + 1);
     c->out_count = out ? count : -1;
     c->out = out ? out : spare;

@@ -10,7 +10,7 @@ static const mf_axis_env *push(const mf_axis_env *outer, const char *name, int64
     if (!interner)
         return NULL;
     mf_axis_env key;
-    memset(&key, 0, sizeof key); /* padding is compared too */
+    memset(&key, 0, sizeof key); /* clears the padding too: the bytes are the key */
     key.outer = outer;
     key.name = name;
     key.size = size;

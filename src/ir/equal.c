@@ -1,6 +1,6 @@
-/* Structural equality and hashing of programs: the same equations in the same order on corresponding variables.
- * Invariant: equal programs have equal hashes, and a hash depends on contents only. Constants are equal when they are one literal, or
- * both lie row by row and hold the same bytes. */
+/* Structural equality and hashing of programs: the same equations in the same order on corresponding variables. Invariant: equal programs
+ * have equal hashes, and a hash depends on contents only. Constants are equal when they are the same literal, or both are row-major and
+ * have the same bytes. */
 #include "ir/op.h"
 #include <string.h>
 
@@ -20,7 +20,7 @@ static uint64_t hash_type(uint64_t h, const mf_type *t)
 }
 
 /* ---- equal */
-/* Pairs variables as they are defined; constants are compared where they are used. */
+/* Pairs two variables at their definitions. Constants are compared where they are used. */
 static bool pair(const mf_variable *a, const mf_variable *b, const mf_variable **partner)
 {
     partner[a->id] = b;
@@ -107,7 +107,7 @@ uint64_t mf_program_hash(const mf_program *p)
     uint64_t h = mf_hash_mix((uint64_t)p->in_count, mf_hash_mix((uint64_t)p->eqn_count, (uint64_t)p->out_count));
     int *number = mf_calloc((size_t)p->var_count + 1, sizeof *number);
     if (number)
-        h = hash_body(h, p, number); /* without memory a coarser hash, which finds nothing: harmless */
+        h = hash_body(h, p, number); /* out of memory: this coarse hash finds no match, which is harmless */
     mf_free(number);
     return h;
 }

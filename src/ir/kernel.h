@@ -1,6 +1,6 @@
-/* The emitter interface that an op's .lower writes to: one abstract vector value an operand, in the op's computing dtype.
- * Implemented by the native engine; f16 and bf16 values are handed in as f32 and rounded by the engine after each op.
- * The engine fills this table; a lowering knows nothing of LLVM. bool is a value of its own kind (a mask). */
+/* The emitter interface for an op's .lower: one abstract vector value per operand, in the dtype in which the op computes. The native engine
+ * fills in this table, so a lowering does not depend on LLVM. The engine passes f16 and bf16 values as f32 and rounds them after each op. A
+ * bool is a value of its own kind (a mask). */
 #ifndef MF_IR_KERNEL_H
 #define MF_IR_KERNEL_H
 
@@ -23,7 +23,7 @@ struct mf_kernel_builder {
      * "shr_arithmetic" "is_finite" "atan2" */
     mf_kernel_value (*call)(mf_kernel_builder *k, const char *name, const mf_kernel_value *in, int count);
 };
-/* Ops whose lowering is "call the function of my own name" use this. */
+/* For ops whose lowering is a call of the function of their own name. */
 mf_kernel_value mf_lower_by_name(mf_kernel_builder *k, const mf_eqn *e, const mf_kernel_value *in);
 
 #endif

@@ -1,6 +1,6 @@
-/* Parameters, handled by their tables: equal, hash, copy, drop, and finding a field by its name.
- * Invariant: lists and names are interned, so they compare by address; nested programs and rules are counted, and a copy holds
- * references of its own. Hashes depend on contents only, never on addresses, so they are the same in every run. */
+/* Parameters, handled by their descriptions: equality, hash, copy, drop, and finding a field by its role. Invariant: lists and names are
+ * interned, so they compare by address; nested programs and rules are counted, and a copy holds references of its own. Hashes depend on
+ * contents only, never on addresses, so they are the same in every run. */
 #include "ir/op.h"
 #include <string.h>
 
@@ -24,7 +24,7 @@ static bool field_equal(mf_param_kind kind, const void *a, const void *b)
     switch (kind) {
     case MF_PARAM_INT: return *(const int64_t *)a == *(const int64_t *)b;
     case MF_PARAM_BOOL: return *(const bool *)a == *(const bool *)b;
-    case MF_PARAM_DOUBLE: return memcmp(a, b, sizeof(double)) == 0; /* -0.0 is not 0.0, a NaN is itself */
+    case MF_PARAM_DOUBLE: return memcmp(a, b, sizeof(double)) == 0; /* bitwise: -0.0 differs from 0.0, a NaN equals itself */
     case MF_PARAM_DTYPE: return *(const mf_dtype *)a == *(const mf_dtype *)b;
     case MF_PARAM_INTS:
     case MF_PARAM_EXTRA:
@@ -165,7 +165,7 @@ const void *mf_params_role(const mf_op *op, const void *params, mf_param_role ro
     return NULL;
 }
 
-/* Visits the nested programs; gives the place of number `index`, or counts them when it is negative. */
+/* Visits the nested programs; returns the place of the one with this index, or, if that is negative, counts all. */
 static mf_program **walk_programs(const mf_op *op, const void *params, int index, int *count)
 {
     *count = 0;

@@ -1,6 +1,6 @@
-/* Programs as objects: what a finished or abandoned program gives up.
- * Invariant: the lists of inputs, equations and variables are heap memory that the builder grew; everything else lives in the arena.
- * A program holds one reference on each constant and, through its equations' params, on each nested program and rule. */
+/* The destruction of programs. Invariant: the lists of inputs, equations and variables are heap memory that the builder grew; everything
+ * else lives in the arena. A program holds one reference on each constant and, through its equations' params, on each nested program and
+ * rule. */
 #include "ir/op.h"
 
 static void program_destroy(mf_object *o)

@@ -1,5 +1,5 @@
-/* The verifier: what every finished program keeps (ir/program.h), checked. It trusts nothing but the lists' lengths.
- * Contract for passes: a program that they give must pass; a debug build asks after each of them. */
+/* The verifier: checks the invariants of finished programs (ir/program.h). It trusts nothing but the lengths of the lists. Contract for
+ * passes: every program that a pass returns must verify; a debug build checks that after each pass. */
 #include "ir/op.h"
 
 #define DEEPEST 256

@@ -1,6 +1,5 @@
-/* What the public wrappers share.
- * Invariant: a wrapper emits nothing before its operands are known to fit, so an error leaves no half expression in a program;
- * what can be said without arithmetic (views, scalars that are ready) is not an equation at all. */
+/* Shared by the public wrappers. Invariant: a wrapper emits nothing before its operands are known to fit, so an error leaves no partial
+ * expression in a program; what needs no arithmetic (views, ready scalars) is not an equation at all. */
 #include "lax/wrap.h"
 
 #include "array/array.h"
@@ -39,7 +38,8 @@ static bool is_deleted(const mf_array *a) { return atomic_load(&((mf_array *)(ui
 
 static bool is_ready(const mf_array *a) { return !a->future || atomic_load(&a->future->state) == 1; }
 
-/* Whoever fills a pending array of the CPU writes its fields; where devices have memory apart, only what these point to. */
+/* The thread that fills a pending CPU array writes its fields, so they cannot be used yet; where devices have separate memories, only the
+ * buffers' contents are written. */
 static bool is_laid(const mf_array *a) { return is_ready(a) || (mf_array_client(a)->apart && atomic_load(&a->future->state) == 0); }
 
 mf_array *mf_concrete(mf_value x)
@@ -53,7 +53,7 @@ static bool is_ready_scalar(const mf_array *a)
     return a && a->type->rank == 0 && a->type->dtype != MF_KEY && !is_deleted(a) && is_ready(a);
 }
 
-/* On the host, and on no device that anybody chose: what it is converted to may be made there. */
+/* Whether a is on the host and not on a device that somebody chose, so a conversion of it may be made on the host. */
 static bool is_nowhere(const mf_array *a) { return mf_array_client(a) == &mf_client_cpu && !a->sharding->committed; }
 
 static mf_value convert_scalar(const mf_array *a, mf_dtype dtype, bool weak)
@@ -68,7 +68,7 @@ static mf_value convert_scalar(const mf_array *a, mf_dtype dtype, bool weak)
     return mf_value_new(out);
 }
 
-/* A C number beyond 32 bits is weak all the same, but must not lose its value to the others' dtype. */
+/* A C number beyond 32 bits is weak too, but must not lose its value when converted to the others' dtype. */
 static mf_value number_too_large(mf_value x, mf_dtype dtype)
 {
     const mf_type *t = mf_value_type(x);
@@ -104,7 +104,7 @@ mf_value mf_convert_value(mf_value x, mf_dtype dtype, bool weak)
     return mf_bind(&mf_op_convert_element_type, &(mf_convert_params){ dtype, weak }, 1, x);
 }
 
-/* The elements of a's mapped axis number k that the view keeps. */
+/* The elements of one mapped axis of a that the view keeps. */
 typedef struct kept_axes {
     int64_t first, step, count, size;
     int to; /* the new axis, or -1 */
@@ -119,7 +119,7 @@ static kept_axes kept_of(const mf_array *a, const mf_type *type, int axis, const
     return (kept_axes){ first ? first[axis] : 0, step ? step[axis] : 1, type->dims[w], size, w };
 }
 
-/* Where the mapped axes of a's sharding went: the devices that hold what is left of them, in the view's order. NULL when memory is out. */
+/* The sharding of a view: the devices that hold what is left of a's mapped axes, in the view's order. NULL when out of memory. */
 static const mf_sharding *follow(const mf_array *a, const mf_type *type, const int *where, const int64_t *first, const int64_t *step)
 {
     const mf_sharding *p = a->sharding;
@@ -226,7 +226,7 @@ bool mf_wrap_inexact(mf_value *x, const char *op)
 }
 
 /* ---- several operands */
-/* The ordinary case: nothing to convert and nothing to broadcast. */
+/* The usual case: nothing to convert and nothing to broadcast. */
 static bool same_types(const mf_value *v, int count)
 {
     const mf_type *t = mf_value_type(v[0]);
@@ -274,7 +274,7 @@ static mf_value cannot_broadcast(const mf_value *v, int count, const char *op)
     return e;
 }
 
-/* Adds t's shape to the common one, aligned at the end. */
+/* Broadcasts the common shape with t's, aligned at the end. */
 static bool join_shape(int64_t *dims, int rank, const mf_type *t)
 {
     for (int i = 0; i < t->rank; i++) {

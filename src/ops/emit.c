@@ -1,6 +1,5 @@
-/* Short emitters for rules.
- * Invariant: an emitter that has nothing to do gives its operand back, so rules need no special cases for identity permutations,
- * empty lists of axes or padding by nothing, and programs stay free of them. */
+/* Short emitters for rules. Invariant: an emitter that has nothing to do returns its operand, so rules need no special cases for identity
+ * permutations, empty lists of axes or zero padding, and programs contain none of them. */
 #include "ops/emit.h"
 
 static const mf_intlist *dims_of(const mf_type *t) { return mf_ints_intern(t->dims, t->rank); }
@@ -30,7 +29,7 @@ mf_variable *e_compare(mf_builder *b, const mf_op *op, mf_variable *x, mf_variab
 
 mf_variable *e_select(mf_builder *b, mf_variable *predicate, mf_variable *yes, mf_variable *no)
 {
-    return mf_emit(b, &mf_op_select_n, NULL, 3, predicate, no, yes); /* select_n counts from false */
+    return mf_emit(b, &mf_op_select_n, NULL, 3, predicate, no, yes); /* select_n's first value is the one for false */
 }
 
 static mf_variable *convert(mf_builder *b, mf_variable *x, mf_dtype dtype, bool weak)
@@ -77,7 +76,7 @@ mf_variable *e_broadcast(mf_builder *b, mf_variable *x, int rank, const int64_t 
 {
     const mf_intlist *shape = mf_ints_intern(dims, rank);
     if (shape == dims_of(x->type))
-        return x; /* equal shapes leave only one increasing list of places */
+        return x; /* with equal shapes there is only one increasing list of axes */
     return mf_emit(b, &mf_op_broadcast_in_dim, &(mf_broadcast_params){ shape, where }, 1, x);
 }
 
@@ -156,7 +155,7 @@ mf_variable *e_take_along(mf_builder *b, mf_variable *x, mf_variable *index, int
     int64_t batch[MF_RANK], ones[MF_RANK], taken[1] = { axis };
     int batches = 0;
     for (int i = 0; i < t->rank; i++) {
-        ones[i] = t->dims[i] > 0; /* of an empty axis there is nothing to take */
+        ones[i] = t->dims[i] > 0; /* from an empty axis nothing is taken */
         if (i != axis)
             batch[batches++] = i;
     }

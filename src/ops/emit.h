@@ -1,5 +1,5 @@
-/* Short emitters for the rules of every family: each appends the equation its name says. Shapes and dtypes must already fit
- * (primitives do not broadcast or promote); scalars are made of the right type by the helpers here. */
+/* Short emitters for the rules of every family: each appends the equation that its name says. Shapes and dtypes must already fit
+ * (primitives do not broadcast or promote); the helpers here make scalars of the right type. */
 #ifndef MF_OPS_EMIT_H
 #define MF_OPS_EMIT_H
 
@@ -39,7 +39,7 @@ mf_variable *e_slice(mf_builder *b, mf_variable *x, const int64_t *start, const 
 mf_variable *e_slice_axis(mf_builder *b, mf_variable *x, int axis, int64_t start, int64_t limit);
 mf_variable *e_pad(mf_builder *b, mf_variable *x, double value, const int64_t *low, const int64_t *high, const int64_t *interior);
 mf_variable *e_concatenate(mf_builder *b, mf_variable *const *parts, int count, int axis);
-/* Of each line of x along the axis, what stands at the line of indices, which are in bounds; all other dimensions are alike. */
+/* Takes along the axis from each line of x the elements at the line of indices, which must be in bounds; all other dimensions are equal. */
 mf_variable *e_take_along(mf_builder *b, mf_variable *x, mf_variable *index, int axis);
 mf_variable *e_iota(mf_builder *b, mf_dtype dtype, int rank, const int64_t *dims, int axis);
 mf_variable *e_rev(mf_builder *b, mf_variable *x, const mf_intlist *axes);
@@ -49,9 +49,9 @@ mf_variable *e_reduce_max(mf_builder *b, mf_variable *x, const mf_intlist *axes)
 mf_variable *e_reduce_to_scalar(mf_builder *b, mf_variable *x);
 mf_variable *e_dot_general(mf_builder *b, mf_variable *x, mf_variable *y, const mf_intlist *lhs_contract, const mf_intlist *rhs_contract,
                            const mf_intlist *lhs_batch, const mf_intlist *rhs_batch);
-/* An op's jvp: linear in each of two operands, with the other one as it is (JAX's defbilinear). */
+/* The jvp of a bilinear op: a term for each operand's tangent, with the other operand unchanged (JAX's defbilinear). */
 void e_jvp_bilinear(mf_builder *b, const mf_eqn *e, mf_variable *const *in, mf_variable *const *tin, mf_variable **out, mf_variable **tout);
-/* batching helpers: x with its batch dimension at `to` (moved there, or broadcast when axis is -1) */
+/* batching: x with its batch dimension at `to` (moved there, or broadcast when axis is -1) */
 mf_variable *e_batched_at(mf_batch_context *c, mf_variable *x, int axis, int to);
 
 #endif

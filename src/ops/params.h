@@ -1,4 +1,4 @@
-/* The parameter structs of the ops, one place so that rules of other families and the engines can read them. */
+/* The parameter structs of the ops, in one place so that rules of other families and the engines can read them. */
 #ifndef MF_OPS_PARAMS_H
 #define MF_OPS_PARAMS_H
 
@@ -24,7 +24,7 @@ typedef struct mf_convert_params {
 } mf_convert_params; /* convert_element_type, bitcast_convert_type */
 typedef struct mf_shape_params {
     const mf_intlist *shape;
-} mf_shape_params; /* reshape: sizes */
+} mf_shape_params; /* reshape: the new shape */
 typedef struct mf_broadcast_params {
     const mf_intlist *shape, *broadcast_dimensions;
 } mf_broadcast_params; /* broadcast_in_dim */
@@ -33,7 +33,7 @@ typedef struct mf_permutation_params {
 } mf_permutation_params; /* transpose */
 typedef struct mf_slice_params {
     const mf_intlist *start, *limit, *strides;
-} mf_slice_params; /* slice: strides full length */
+} mf_slice_params; /* slice: strides has an entry per dimension */
 typedef struct mf_sizes_params {
     const mf_intlist *sizes;
 } mf_sizes_params; /* dynamic_slice(x, i0, i1, ...) */
@@ -51,19 +51,19 @@ typedef struct mf_iota_params {
 typedef struct mf_dot_params {
     const mf_intlist *lhs_contract, *rhs_contract, *lhs_batch, *rhs_batch;
     mf_dtype preferred;
-} mf_dot_params; /* preferred 0: the operands' */
+} mf_dot_params; /* preferred: the result's dtype; 0: the operands' */
 /* conv_general_dilated. Dimension numbers as lists of positions: lhs_spec = (batch, feature, spatial...), rhs_spec = (out feature,
  * in feature, spatial...), out_spec as lhs_spec: XLA's ConvDimensionNumbers. */
 typedef struct mf_conv_params {
     const mf_intlist *window_strides, *padding_low, *padding_high, *lhs_dilation, *rhs_dilation, *lhs_spec, *rhs_spec, *out_spec;
     int64_t feature_group_count, batch_group_count;
 } mf_conv_params;
-/* reduce_window_sum/max/min over every dimension of the operand. */
+/* reduce_window_sum, _max and _min, over every dimension of the operand; select_and_scatter_add, select_and_gather_add. */
 typedef struct mf_window_params {
     const mf_intlist *window, *strides, *padding_low, *padding_high, *base_dilation, *window_dilation;
 } mf_window_params;
-/* gather and scatter: XLA's dimension numbers; the index vector is the last dimension of the indices. Out of bounds: mode 0 clip,
- * 1 fill (gather: NaN or the least integer; scatter: drop), 2 promise in bounds, 3 fill with zero (the derivative of 1). */
+/* gather and scatter: XLA's dimension numbers; the index vector is the last dimension of the indices. Out of bounds: mode 0 clamps, 1 fills
+ * (gather: NaN or the least integer; scatter: drops), 2 promises that nothing is, 3 fills with zero (the derivative of 1). */
 typedef struct mf_gather_params {
     const mf_intlist *offset_dims, *collapsed_slice_dims, *start_index_map, *operand_batching_dims, *start_indices_batching_dims,
         *slice_sizes;
@@ -84,11 +84,11 @@ typedef struct mf_svd_params {
     bool full_matrices, compute_uv;
 } mf_svd_params; /* svd */
 typedef struct mf_fft_params {
-    int64_t kind, length; /* mf_fft_kind of ops/fft/fft.h; of the real line, or of the complex one */
+    int64_t kind, length; /* mf_fft_kind of ops/fft/fft.h; length of the real row, or of the complex one */
 } mf_fft_params;          /* fft: along the last dimension */
 typedef struct mf_sort_params {
     int64_t axis, keys;
-} mf_sort_params; /* sort: the first `keys` operands order all of them; stable */
+} mf_sort_params; /* sort: orders all operands by the first `keys` of them; stable */
 typedef struct mf_top_k_params {
     int64_t k;
 } mf_top_k_params; /* top_k: along the last dimension */
@@ -97,10 +97,10 @@ typedef struct mf_collective_params {
     const mf_namelist *axes;
     const mf_intlist *groups;
     int64_t group_size;
-} mf_collective_params; /* psum pmax pmin; groups: members in turn, empty = all */
+} mf_collective_params; /* psum pmax pmin; groups: the members of each in turn, empty = one group of all */
 typedef struct mf_replicated_params {
     const mf_namelist *axes;
-    const char *leaf;   /* of the user's tree, for the message */
+    const char *leaf;   /* path of the leaf in the user's tree, for the message */
 } mf_replicated_params; /* check_replicated */
 typedef struct mf_gather_axis_params {
     const mf_namelist *axes;
@@ -123,18 +123,18 @@ typedef struct mf_permute_params {
 typedef struct mf_axis_name_params {
     const mf_namelist *axes;
 } mf_axis_name_params; /* axis_index (row-major over several) */
-/* calls and control flow; programs are closed, operands in the order of their inputs */
+/* calls and control flow; programs are closed, operands are in the order of their inputs */
 typedef struct mf_jit_params {
     mf_program *program;
     const char *name;
 } mf_jit_params;
 typedef struct mf_remat_params {
-    mf_program *program; /* these two as in mf_jit_params */
+    mf_program *program; /* this and name as in mf_jit_params */
     const char *name;
-    const char *policy; /* of transform/rules/policy.h; NULL: nothing is kept */
+    const char *policy; /* see transform/rules/policy.h; NULL: nothing is saved */
     const mf_namelist *names;
-    bool prevent_cse;    /* what is computed again is not merged with what was computed first */
-    bool differentiated; /* the program computes again what a backward pass needs */
+    bool prevent_cse;    /* recomputed values are not merged with the original ones */
+    bool differentiated; /* the program recomputes values for a backward pass */
 } mf_remat_params;       /* jax.checkpoint */
 typedef struct mf_name_params {
     const char *name;
@@ -153,12 +153,12 @@ typedef struct mf_scan_params {
 } mf_scan_params; /* operands: consts, carry, xs; results: carry, ys */
 typedef struct mf_pmap_params {
     mf_program *program;
-    const char *axis_name, *name; /* axis_name may be NULL */
-    int64_t axis_size;            /* over all processes: what psum(1) says */
-    const mf_intlist *local;      /* the indices that this process has, ascending: operands and results have a row for each; empty: all */
+    const char *axis_name, *name;         /* axis_name may be NULL */
+    int64_t axis_size;                    /* over all processes: the value of psum(1) */
+    const mf_intlist *local;              /* the indices of this process, ascending; operands and results have a row for each; empty: all */
     const mf_intlist *in_axes, *out_axes; /* INT64_MIN = None */
-    const mf_intlist *devices;            /* global ids, of the maps inside too; empty: the first ones */
-    const mf_intlist *donated;            /* 0 or 1 an operand; may be empty */
+    const mf_intlist *devices;            /* global ids, including those for inner maps; empty: the first ones */
+    const mf_intlist *donated;            /* per operand 0 or 1; may be empty */
     const char *backend;
 } mf_pmap_params;
 static inline int64_t mf_pmap_rows(const mf_pmap_params *m) { return m->local->count ? m->local->count : m->axis_size; }
@@ -173,9 +173,9 @@ typedef struct mf_custom_linear_params {
 } mf_custom_linear_params; /* custom_linear(residuals, tangents) */
 
 struct mf_host_call;
-typedef struct mf_debug_print_params { /* one operand a placeholder; gives a bool that nobody reads */
+typedef struct mf_debug_print_params { /* one operand per placeholder; gives an unused bool */
     const char *format;
-    const mf_intlist *batch; /* leading dimensions of the operands: a line a row */
+    const mf_intlist *batch; /* leading dimensions of the operands: one line is printed per row */
 } mf_debug_print_params;
 
 typedef struct mf_callback_params {
@@ -184,8 +184,8 @@ typedef struct mf_callback_params {
 } mf_callback_params;
 
 typedef struct mf_check_nan_params {
-    const char *op;  /* whose results the first operands are */
-    int64_t results; /* how many of them */
+    const char *op;  /* the op whose results the first operands are */
+    int64_t results; /* the number of these */
 } mf_check_nan_params;
 
 #endif

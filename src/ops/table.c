@@ -1,5 +1,5 @@
-/* The table of ops, generated from ops.def, and the way from a name to an op.
- * Invariant: the hash index is built once and never changes; it holds positions in the table, so nothing else lists the names. */
+/* The table of ops, generated from ops.def, and look-up by name. Invariant: the hash index is built once and never changes; it holds
+ * positions in the table, so nothing else lists the names. */
 #include "ops/ops.h"
 #include <stdatomic.h>
 #include <string.h>
@@ -16,7 +16,7 @@ int mf_op_count(void) { return OPS; }
 
 const mf_op *mf_op_at(int index) { return index >= 0 && index < OPS ? ops[index] : NULL; }
 
-/* Slots hold an op's position plus one. Every thread that comes too early writes the same values, so no lock is needed. */
+/* Slots hold an op's position plus one. Threads that build the index at the same time write the same values, so no lock is needed. */
 static _Atomic short slots[SLOTS];
 static _Atomic bool indexed;
 

@@ -1,8 +1,8 @@
-/* Opt-in checks. "nan": every equation that computes inexact numbers is followed by one that looks for a NaN that its operands do not
- * have. "replicated": all devices of a map compute what is the same for all (runtime/compile/schedule/schedule.c), and the results of each
- * such equation are compared; of a map over processes, so is what the processes bring to it.
- * Invariant: values stay what they are; a program that was compiled without a check does not have it (trace/checks/check_list.c). The pass
- * runs after the removal of dead code, which needs no check, and before all passes that rewrite. */
+/* Opt-in checks. "nan": after every equation that computes inexact numbers, look for NaNs that its operands do not have. "replicated":
+ * every device of a map also computes the values that are the same for all (runtime/compile/schedule/schedule.c), and the results of each
+ * such equation are compared; for a map over processes, so are the unmapped arguments that the processes pass. Invariant: values do not
+ * change; a program compiled without a check does not have it (trace/checks/check_list.c). The pass runs after dead code, which needs no
+ * check, is removed, and before all passes that rewrite. */
 #include "ops/emit.h"
 #include "ops/params.h"
 #include "ops/ops.h"
@@ -14,14 +14,14 @@
 static bool computes(const mf_eqn *e)
 {
     if ((e->op->flags & (MF_OP_COLLECTIVE | MF_OP_CONTROL | MF_OP_EFFECT)) || mf_params_program_count(e->op, e->params))
-        return false; /* what is inside is looked at by itself, and sums over devices apart */
+        return false; /* nested programs are checked by themselves; sums over devices have a check of their own */
     for (int i = 0; i < e->out_count; i++)
         if (mf_dtype_is_inexact(e->out[i]->type->dtype))
             return true;
     return false;
 }
 
-/* Sums over devices, of which an infinity and its negative make a NaN. */
+/* Sums over devices, in which an infinity and its negative give a NaN. */
 static bool sums_devices(const mf_eqn *e)
 {
     bool sum = e->op->reduced == MF_REDUCED_DEVICES && e->op->reducer == MF_REDUCE_SUM;
@@ -63,11 +63,11 @@ static mf_program *check_nans(const mf_program *p, const mf_axis_env *env, mf_er
 
 /* ---- replicas */
 
-typedef struct replicas { /* of a map's body; of the program itself there are none */
+typedef struct replicas { /* for a map's body; zero for the program itself */
     const uint64_t *mask; /* variance by variable; NULL: not inside a map */
     uint64_t bit;
     const char *axis;
-    bool spans; /* processes */
+    bool spans; /* whether the map spans processes */
 } replicas;
 
 static void check_replicas(mf_rewrite *r, const mf_eqn *e, mf_variable **in);
@@ -80,7 +80,7 @@ static void check_same(mf_rewrite *r, const mf_variable *v, const char *name)
         mf_emit_eqn(r->b, &mf_op_check_replicated, &same, &r->map[v->id], 1);
 }
 
-/* Of a map over processes, which have brought a value each. */
+/* Compares the unmapped inputs of a map over processes, each of which passes a value of its own. */
 static void check_inputs(mf_rewrite *r)
 {
     const replicas *body = r->state;
@@ -88,7 +88,7 @@ static void check_inputs(mf_rewrite *r)
         check_same(r, r->source->in[i], "an argument that is not mapped");
 }
 
-/* The body of the map e, checked; seen from the body it is in. */
+/* The body of the map e with checks. r is the state of the program that contains e. */
 static mf_program *check_body(const mf_rewrite *r, const mf_eqn *e, const mf_pmap_params *params, mf_error_object **error)
 {
     const replicas *outer = r->state;

@@ -1,15 +1,15 @@
-/* Equal equations become one: the same op and params on the same operands, the first occurrence stays. Equal literals are one operand.
- * Invariant: deterministic (the maps only find, the program's order decides); what has an effect is never merged. Collectives may be:
- * every device runs the same program. */
+/* Common subexpression elimination: equations with the same op and params on the same operands are merged; the first one stays. Equal
+ * literals are one operand. Invariant: deterministic (the hash maps are only looked up; the order is the program's); an equation with an
+ * effect is never merged. Collectives may be: every device runs the same program. */
 #include "base/memory/hash_map.h"
 #include "passes/rewrite.h"
 #include <string.h>
 
-#define LITERAL_BYTES 256 /* larger constants are compared by address only, which the builder does */
+#define LITERAL_BYTES 256 /* larger constants are compared by address only, as the builder does */
 
 typedef struct seen {
-    mf_hash_map eqns;     /* of the new program */
-    mf_hash_map literals; /* variables */
+    mf_hash_map eqns;     /* equations of the new program */
+    mf_hash_map literals; /* variables of the new program */
 } seen;
 
 /* ---- literals */
@@ -32,7 +32,7 @@ static mf_variable *unique_literal(mf_hash_map *literals, mf_variable *v)
     for (mf_variable *known; (known = mf_hash_map_next(literals, hash, &at));)
         if (same_literal(known, v))
             return known;
-    mf_hash_map_add(literals, hash, v); /* what it has no room for stays as it is */
+    mf_hash_map_add(literals, hash, v); /* if there is no memory for the entry, the literal is just not shared */
     return v;
 }
 

@@ -1,11 +1,12 @@
-/* Dead code goes: equations none of whose results is used, and through the ops' dce the unused parts of calls and control flow.
- * Invariant: what has an effect stays, whole; inputs and outputs of the program and of nested programs that an op keeps stay as they are. */
+/* Dead code elimination: removes equations whose results are unused and, through the ops' dce, unused parts of calls and control flow.
+ * Invariant: an equation with an effect is kept whole; the inputs and outputs of the program, and of nested programs that an op keeps, do
+ * not change. */
 #include "passes/rewrite.h"
 
 typedef struct live_values {
     bool keep;
     bool *used_out, *used_in;
-    const void *params; /* of the smaller equation, or NULL; owned */
+    const void *params; /* params of the smaller equation, or NULL; owned */
 } live_values;
 
 typedef struct elimination {

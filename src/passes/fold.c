@@ -1,7 +1,6 @@
-/* Constant folding. Ops are folded by their own evaluate; floats that come of those that backends approximate, exp and its kin and
- * products, by running the op as it would outside of any function.
- * Invariant: a folded program gives the same bits as the unfolded one on the default backend. Results stay small,
- * and a value that is one number everywhere stays a broadcast scalar. */
+/* Constant folding. Ops are folded by their own evaluate, except float results of ops that backends approximate (exp and the like, and
+ * products): these are computed by running the op as it would run outside any function. Invariant: a folded program gives the same bits as
+ * the unfolded one on the default backend. Results stay small, and a value that is one number everywhere stays a broadcast scalar. */
 #include "ops/emit.h"
 #include "passes/rewrite.h"
 #include "passes/splat.h"
@@ -15,7 +14,8 @@ static bool is_exact(const mf_eqn *e)
     return true;
 }
 
-/* ---- the pass's state: how many elements of constants each variable of the new program follows from; 0: it depends on an input */
+/* ---- the pass's state: for each variable of the new program, the number of constant elements that it follows from; 0: it depends on an
+ * input */
 typedef struct folding {
     mf_known known;
     int64_t *elements;
@@ -44,7 +44,7 @@ static void note_elements(mf_rewrite *r, const mf_variable *v, int64_t elements)
     f->elements[v->id] = elements;
 }
 
-/* The constants that e's results follow from, numbers of elements; 0 when not from constants alone. */
+/* The number of constant elements that e's results follow from; 0 if they do not follow from constants alone. */
 static int64_t elements_of(const folding *f, const mf_eqn *e, mf_variable *const *in)
 {
     int64_t sum = e->in_count ? 0 : e->op == &mf_op_iota;
@@ -57,8 +57,8 @@ static int64_t elements_of(const folding *f, const mf_eqn *e, mf_variable *const
     return sum;
 }
 
-/* Growing is broadcasting: free where it is used, costly as a constant. What is generated (iota) or broadcast on the way is folded where it
- * has shrunk. */
+/* Folding a result that is larger than its operands would replace a broadcast, which is free, by a constant, which is not. A generated
+ * (iota) or broadcast value is folded only where a later op has made it smaller. */
 static bool worth_folding(const mf_eqn *e, mf_variable *const *in, int64_t elements)
 {
     int64_t given = 0, widest = 0;
@@ -97,7 +97,7 @@ static mf_error_object *run(const mf_eqn *e, mf_literal *const *in, mf_literal *
     return error;
 }
 
-/* The operands row by row, with a reference each. */
+/* The operands in row-major order, with a reference each. */
 static mf_error_object *operands(mf_rewrite *r, const mf_eqn *e, mf_variable *const *in, mf_literal **from)
 {
     mf_error_object *error = NULL;
@@ -110,7 +110,7 @@ static mf_error_object *operands(mf_rewrite *r, const mf_eqn *e, mf_variable *co
     return error;
 }
 
-/* False leaves the equation as it is: what went wrong will come up again when the program runs. */
+/* False leaves the equation unchanged: its error will occur again when the program runs. */
 static bool fold(mf_rewrite *r, const mf_eqn *e, mf_variable *const *in, mf_variable **out)
 {
     mf_literal **results = mf_rewrite_room(r, e->out_count, sizeof *results), **from = mf_rewrite_room(r, e->in_count, sizeof *from);
@@ -131,7 +131,7 @@ static bool fold(mf_rewrite *r, const mf_eqn *e, mf_variable *const *in, mf_vari
     return !error;
 }
 
-/* ---- elementwise over broadcast scalars: the op over the scalars, broadcast */
+/* ---- elementwise ops on broadcast scalars: apply the op to the scalars, then broadcast */
 static mf_variable *fold_splats(mf_rewrite *r, const mf_eqn *e, mf_variable *const *in)
 {
     if (!(e->op->flags & MF_OP_ELEMENTWISE) || e->out_count != 1 || e->out[0]->type->rank == 0)
@@ -140,7 +140,7 @@ static mf_variable *fold_splats(mf_rewrite *r, const mf_eqn *e, mf_variable *con
     for (int i = 0; scalars && i < e->in_count; i++)
         if (!(scalars[i] = mf_splat_of(in[i])))
             return NULL;
-    mf_eqn *small = scalars ? mf_emit_eqn(r->b, e->op, e->params, scalars, e->in_count) : NULL; /* dead once it is evaluated */
+    mf_eqn *small = scalars ? mf_emit_eqn(r->b, e->op, e->params, scalars, e->in_count) : NULL; /* dead code once it is evaluated */
     if (!small || r->b->error || small->out[0]->type->rank != 0 || !fold(r, small, scalars, &result))
         return NULL;
     const mf_type *type = e->out[0]->type;

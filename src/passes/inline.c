@@ -1,5 +1,5 @@
-/* Calls give way to their bodies: jit, remat and the custom rules, which mean something to transforms only. Recursive.
- * Invariant: afterwards nested programs belong to control flow and maps alone. */
+/* Replaces calls by their bodies: jit, remat and the custom rules, which matter to transforms only. Recursive. Invariant: afterwards only
+ * control flow and maps have nested programs. */
 #include "ops/ops.h"
 #include "passes/rewrite.h"
 
@@ -10,14 +10,14 @@ static const mf_program *body_of_call(const mf_eqn *e)
     return p && p->in_count == e->in_count && p->out_count == e->out_count ? p : NULL;
 }
 
-/* What a remat computes a second time must not be found to be what was computed first. */
+/* Whether e is a rematerialisation that CSE must not merge with the original computation. */
 static bool computes_again(const mf_eqn *e)
 {
     const mf_remat_params *p = e->params;
     return e->op == &mf_op_remat && p->differentiated && p->prevent_cse;
 }
 
-/* All operands through one barrier: the second time waits for the cotangents too. */
+/* Passes all operands through one barrier, so that the recomputation also waits for the cotangents. */
 static void put_barrier(mf_rewrite *r, const mf_eqn *e, mf_variable **in)
 {
     mf_variable **some = mf_rewrite_room(r, e->in_count, sizeof *some);

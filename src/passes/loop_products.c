@@ -1,17 +1,17 @@
-/* Sums over the rounds of a scan. Where each round adds a product or a sum to the carry, as for the gradients of a recurrent cell's
- * weights and biases, the operands are stacked instead, and one product or sum behind the loop does it all; else that carry would be read
- * and written in every round.
- * Invariant: the carry of such a sum is read by the addition alone. What is stacked for it alone stays small, because a loop may add up
- * precisely in order not to keep its operands; what the loop stacks anyway costs nothing. The order of the sum is the product's. */
+/* Sums over the rounds of a scan. Where each round adds a product or a sum to the carry, as for the gradients of a recurrent cell's weights
+ * and biases, the operands are stacked, and one product or sum after the loop computes the total; otherwise that carry would be read and
+ * written in every round. Invariant: such a carry is read by the addition only. The operands stacked only for this are limited in size,
+ * because a loop may accumulate precisely in order not to keep its operands; operands that the loop stacks anyway cost nothing. The order
+ * of the sum is the product's. */
 #include "ops/emit.h"
 #include "passes/rewrite.h"
 
-enum { MOST_STACKED = 1 << 20 }; /* bytes a loop, beside what it stacks anyway */
+enum { MOST_STACKED = 1 << 20 }; /* bytes per loop, not counting what it stacks anyway */
 
 typedef struct lifted {
-    const mf_eqn *add, *product; /* product: or reduce_sum. NULL: the carry stays */
-    const mf_eqn *turned;        /* of the product, which is added transposed; or NULL */
-    int result[2];               /* of the loop: which stacked result an operand is; -1: it comes stacked */
+    const mf_eqn *add, *product; /* product: a dot_general or reduce_sum; NULL: the carry stays */
+    const mf_eqn *turned;        /* the transposition of the product before the addition; or NULL */
+    int result[2];               /* which stacked result of the loop is this operand; -1: it is a stacked input */
 } lifted;
 
 typedef struct loop {
@@ -19,9 +19,9 @@ typedef struct loop {
     const mf_eqn *e;
     const mf_scan_params *scan;
     const mf_program *body;
-    int *uses; /* by id of the body's variables */
+    int *uses; /* number of uses, by id of the body's variables */
     lifted *carries;
-    const mf_variable **stacked; /* results, the new ones behind its own */
+    const mf_variable **stacked; /* stacked results: the loop's own, then the new ones */
     int stacked_count;
     int64_t bytes;
 } loop;
@@ -34,7 +34,7 @@ static bool count_uses(loop *l)
     return l->uses;
 }
 
-/* The number of an input of the body, or -1. */
+/* The position of v among the body's inputs, or -1. */
 static int input_of(const loop *l, const mf_variable *v)
 {
     for (int i = 0; i < l->body->in_count; i++)
@@ -45,7 +45,7 @@ static int input_of(const loop *l, const mf_variable *v)
 
 static bool is_stacked(const loop *l, const mf_variable *v) { return input_of(l, v) >= l->scan->consts + l->scan->carry; }
 
-/* Whether an operand has a value of its own in each round, which with another dimension is still an array. */
+/* Whether an operand has a value of its own in each round, and room for another dimension. */
 static bool can_stack(const loop *l, const mf_variable *v, mf_dtype dtype)
 {
     int i = input_of(l, v);
@@ -107,7 +107,7 @@ static bool look(loop *l)
             continue;
         for (int i = 0; i < found.product->in_count; i++)
             found.result[i] = stacked_result(l, found.product->in[i]);
-        bool product = found.product->op == &mf_op_dot_general; /* a sum is not worth keeping anything for */
+        bool product = found.product->op == &mf_op_dot_general; /* a sum does not justify stacking more */
         if ((product || l->bytes == bytes) && l->bytes <= MOST_STACKED) {
             l->carries[k] = found;
             any = true;
@@ -137,7 +137,7 @@ static void keep_equation(mf_rewrite *r, const mf_eqn *e, mf_variable **in)
         equation(r, e, in);
 }
 
-/* The body without the sums, and with the operands as results. */
+/* The body without the sums, with the operands as results. */
 static mf_program *smaller_body(loop *l, mf_error_object **error)
 {
     mf_builder b;
@@ -186,7 +186,7 @@ static mf_eqn *emit_loop(loop *l, mf_variable *const *in)
     return made;
 }
 
-/* ---- the products and sums behind it */
+/* ---- the products and sums after the loop */
 
 static const mf_intlist *moved(const mf_intlist *dims, bool with_rounds)
 {

@@ -1,5 +1,5 @@
-/* The passes in their order, and the step that dumps and verifies after each.
- * Invariant: every pass gives a program that passes the verifier; a debug build asks. A new pass gets a file of its own and a line here. */
+/* The passes in order, and the step that dumps and verifies after each. Invariant: every pass returns a program that verifies; a debug
+ * build checks that. A new pass gets a file of its own and a line here. */
 #include "passes/passes.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ static const struct {
     { "simplify", mf_pass_simplify },
     { "cse", mf_pass_cse },
     { "products", mf_pass_loop_products },
-    { "dce", mf_pass_dce }, /* what the rewrites left behind */
+    { "dce", mf_pass_dce }, /* removes what the rewrites left unused */
     { "release", mf_pass_release },
 };
 

@@ -1,6 +1,5 @@
-/* Frees the program's results from barriers. No equation of the program reads a result, so a barrier in front of it orders nothing, and
- * the barrier's operand becomes the result. A barrier itself stays: scheduling and fusion keep its order, and it disappears when steps are
- * made.
+/* Frees the program's results from barriers. No equation reads a result, so a barrier in front of one orders nothing, and the barrier's
+ * operand becomes the result. The barrier itself stays: scheduling and fusion keep its order, and it disappears when steps are made.
  * Invariant: the order of the equations is kept. */
 #include "ops/ops.h"
 #include "passes/rewrite.h"

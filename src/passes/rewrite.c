@@ -1,4 +1,4 @@
-/* The walk that most passes share; see rewrite.h. Invariant: errors live in the builder, so the walk just stops. */
+/* The walk that most passes share; see rewrite.h. Invariant: errors are kept in the builder, so the walk just stops. */
 #include "passes/rewrite.h"
 #include "ops/params.h"
 #include "ops/ops.h"
@@ -26,7 +26,7 @@ mf_variable *mf_rewrite_to_type(mf_builder *b, mf_variable *v, const mf_type *ty
 }
 
 /* ---- equations */
-/* A copy of params in scratch memory with the nested programs rewritten. Holds references either way. */
+/* A copy of params in scratch memory with the nested programs rewritten. It holds references even after an error. */
 static void *rewrite_nested(mf_rewrite *r, const mf_eqn *e, const void *params)
 {
     const mf_op *op = e->op;

@@ -1,6 +1,6 @@
-/* Rewrites that change no bit of any result, one function an op (NaN payloads apart).
- * Invariant: a rule gives a variable of the result's own type, or NULL. What only looks exact is not here: x + 0.0 turns -0.0 into 0.0,
- * x * 0 forgets NaN, x - x forgets infinities. A new rule: a function `simplify_<op>` and its line in the table at the end. */
+/* Rewrites that change no bit of any result (NaN payloads apart), one function per op. Invariant: a rule returns a variable of the result's
+ * own type, or NULL. Rewrites that only look exact are not here: x + 0.0 turns -0.0 into 0.0, x * 0 loses NaN, x - x loses infinities. A
+ * new rule is a function `simplify_<op>` and a line in the table at the end. */
 #include "ops/emit.h"
 #include "passes/rewrite.h"
 #include "passes/splat.h"
@@ -18,7 +18,7 @@ static mf_variable *itself(mf_rewrite *r, const mf_eqn *e, mf_variable *const *i
     return in[0];
 }
 
-/* The operand's elements in the result's shape, in the same order. */
+/* x reshaped to the result's shape. */
 static mf_variable *reshaped(mf_rewrite *r, const mf_eqn *e, mf_variable *x)
 {
     const mf_type *type = e->out[0]->type;
@@ -27,19 +27,19 @@ static mf_variable *reshaped(mf_rewrite *r, const mf_eqn *e, mf_variable *x)
     return mf_emit(r->b, &mf_op_reshape, &(mf_shape_params){ mf_ints_intern(type->dims, type->rank) }, 1, x);
 }
 
-/* ---- sums of what zeros were put around, each in a place of its own along one axis: a split's gradient, which is a concatenation. Each
- * part has 0 added, as it had in the sum, which makes 0 of -0. */
+/* ---- sums of zero-padded parts that do not overlap, along one axis (the gradient of a split), become a concatenation. 0 is added to each
+ * part, as in the sum, because that turns -0 into 0. */
 enum { MOST_PLACED = 16 };
 
 typedef struct placed {
-    int axis, count; /* axis -1: none so far */
+    int axis, count; /* axis -1: none yet */
     mf_variable *part[MOST_PLACED];
-    int64_t from[MOST_PLACED]; /* ascending */
+    int64_t from[MOST_PLACED]; /* in ascending order */
 } placed;
 
 static int64_t end_of(const placed *p, int i) { return p->from[i] + p->part[i]->type->dims[p->axis]; }
 
-/* False: it meets another part, or there are too many. */
+/* False: the part overlaps another one, or there are too many. */
 static bool place(placed *p, mf_variable *x, int64_t from)
 {
     int at = p->count;
@@ -153,12 +153,12 @@ static mf_variable *simplify_mul(mf_rewrite *r, const mf_eqn *e, mf_variable *co
     return NULL;
 }
 
-/* 1/x when that is exact and an ordinary number of the dtype: x is a power of two, and so is its inverse. */
+/* 1/x if that is exact and normal in the dtype: x must be a power of two. */
 static bool exact_inverse(const mf_variable *scalar, double *inverse)
 {
     mf_dtype dtype = scalar->type->dtype;
     double x = mf_load_f64(dtype, scalar->constant->data);
-    int exponent, least = dtype == MF_F64 ? -1021 : dtype == MF_F16 ? -13 : -125; /* of normal numbers, in frexp's count */
+    int exponent, least = dtype == MF_F64 ? -1021 : dtype == MF_F16 ? -13 : -125; /* of normal numbers, as frexp counts exponents */
     if (!isfinite(x) || fabs(frexp(x, &exponent)) != 0.5)
         return false;
     *inverse = 1.0 / x;
@@ -195,7 +195,7 @@ static mf_variable *simplify_not(mf_rewrite *r, const mf_eqn *e, mf_variable *co
     return inner ? inner->in[0] : NULL;
 }
 
-/* max, min, and, or: of a value with itself. */
+/* max, min, and, or of a value with itself. */
 static mf_variable *simplify_twice(mf_rewrite *r, const mf_eqn *e, mf_variable *const *in)
 {
     (void)r, (void)e;
@@ -226,7 +226,7 @@ static mf_variable *simplify_select(mf_rewrite *r, const mf_eqn *e, mf_variable 
 /* ---- dtypes */
 static int float_width(mf_dtype d) { return d == MF_F64 ? 3 : d == MF_F32 ? 2 : d == MF_F16 || d == MF_BF16 ? 1 : 0; }
 
-/* Every value of `from` is one of `to`. */
+/* Whether `to` represents every value of `from`. */
 static bool holds(mf_dtype to, mf_dtype from)
 {
     if (from == to || from == MF_BOOL)
@@ -328,11 +328,11 @@ static mf_variable *simplify_rev(mf_rewrite *r, const mf_eqn *e, mf_variable *co
     return inner && mf_params_equal(e->op, e->params, inner->params) ? inner->in[0] : NULL;
 }
 
-/* slice, pad, concatenate and reductions over nothing whose result has the operand's type do nothing, save where they move elements. */
+/* slice, pad, concatenate and reductions that change nothing. */
 static mf_variable *simplify_slice(mf_rewrite *r, const mf_eqn *e, mf_variable *const *in)
 {
     (void)r;
-    return in[0]->type == e->out[0]->type ? in[0] : NULL; /* as many elements in every dimension: all of them */
+    return in[0]->type == e->out[0]->type ? in[0] : NULL; /* equal sizes in all dimensions, so all elements */
 }
 
 static bool all_zero(const mf_intlist *list)
@@ -362,8 +362,8 @@ static mf_variable *simplify_reduce(mf_rewrite *r, const mf_eqn *e, mf_variable 
     return ((const mf_axes_params *)e->params)->axes->count == 0 ? in[0] : NULL;
 }
 
-/* ---- scatter into a splat, one index a row: what the gradient of picking an element is. As a comparison it is part of the loop around
- * it, where a scatter would write all rows first and then go back to them. */
+/* ---- scatter into a splat with one index per row, as in the gradient of picking an element, becomes a comparison. That fuses with the
+ * loop around it, while a scatter would first write all rows and then visit them again. */
 static bool one_index_a_row(const mf_eqn *e, mf_variable *const *in)
 {
     const mf_scatter_params *p = e->params;
@@ -377,7 +377,7 @@ static bool one_index_a_row(const mf_eqn *e, mf_variable *const *in)
            ascends(p->operand_batching_dims) && ascends(p->scatter_indices_batching_dims);
 }
 
-/* One value a row, in every column. */
+/* Broadcasts one value per row to all columns. */
 static mf_variable *in_all_columns(mf_rewrite *r, const mf_type *shape, const mf_intlist *rows, mf_variable *x)
 {
     int64_t dims[MF_RANK];
@@ -442,7 +442,7 @@ static const struct {
     { &mf_op_scatter_add, simplify_scatter },
 };
 
-/* A cond whose index is known is the branch itself. */
+/* The branch that a cond with a constant index takes. */
 static const mf_program *known_branch(const mf_eqn *e, mf_variable *const *in)
 {
     if (e->op != &mf_op_cond || !in[0]->constant)

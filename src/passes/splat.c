@@ -1,4 +1,4 @@
-/* Splats; see splat.h. Invariant: looks only, emits nothing. */
+/* Splats; see splat.h. Invariant: nothing here emits equations. */
 #include "passes/splat.h"
 #include "ops/ops.h"
 #include <math.h>

@@ -1,4 +1,4 @@
-/* Values that are one number everywhere: a literal scalar, or one seen through broadcasts and reshapes. What fold and simplify look for. */
+/* Splats: values that are one number everywhere, that is a literal scalar, possibly broadcast or reshaped. For fold and simplify. */
 #ifndef MF_PASSES_SPLAT_H
 #define MF_PASSES_SPLAT_H
 
@@ -6,7 +6,7 @@
 
 /* The scalar constant that fills v, or NULL. */
 mf_variable *mf_splat_of(mf_variable *v);
-/* v is x everywhere; zeros of either sign are told apart. Never for bool. */
+/* Whether v is x everywhere. 0 and -0 differ. Always false for bool. */
 bool mf_splat_is(mf_variable *v, double x);
 
 #endif

@@ -1,5 +1,5 @@
-/* Declared variance: over which binders of the environment each variable may differ. Follows from the ops' rules alone, which recurse
- * into nested programs through this function. Invariant: a mask never claims less than the operands and the op imply. */
+/* Declared variance: over which binders of the environment each variable may vary. It follows from the ops' rules alone, which recurse into
+ * nested programs through this function. Invariant: a mask has at least the bits that the operands and the op imply. */
 #include "base/memory/vector.h"
 #include "passes/passes.h"
 

@@ -1,5 +1,5 @@
-/* Operations as text: names, types, regions, in the generic form of MLIR.
- * Invariant: every value is defined on a line of its own before it is used; what a region computes is indented by two. */
+/* Operations as text: names, types and regions, in MLIR's generic form. Invariant: every value is defined on a line of its own before it is
+ * used; the operations of a region are indented by two. */
 #include "stablehlo/hlo.h"
 
 #include "base/memory/vector.h"
@@ -89,7 +89,7 @@ static void put_types(mf_hlo *h, const mf_hlo_value *v, int count)
     }
 }
 
-/* Whether all are there; an operation of what could not be made is not made either. */
+/* Whether all values exist. An operation on a value that could not be made is not emitted. */
 static bool complete(mf_hlo *h, const mf_hlo_value *v, int count)
 {
     for (int i = 0; i < count; i++)
@@ -222,7 +222,7 @@ static mf_hlo_value *value_of(mf_hlo *h, mf_hlo_value *values, const mf_variable
     return at;
 }
 
-/* The type that the value shall have: the variable's, or of the part that is wanted (h_map_program). */
+/* The type that v's value should have: the variable's, or that of the wanted part (h_map_program). */
 static const mf_type *wanted_of(const mf_hlo_value *values, const mf_variable *v)
 {
     return values[v->id].type ? values[v->id].type : v->type;
@@ -277,7 +277,7 @@ void h_map_program(mf_hlo *h, const mf_program *p, const mf_hlo_value *in, mf_hl
     }
 }
 
-/* ---- rules of many ops */
+/* ---- rules shared by several ops */
 void mf_hlo_by_name(mf_hlo *h, const mf_eqn *e, const mf_hlo_value *in, mf_hlo_value *out)
 {
     out[0] = h_op(h, e->op->hlo, e->out[0]->type, in, e->in_count, NULL);

@@ -1,6 +1,6 @@
-/* Agreement on predicates. Where a branch or a loop contains a collective, and its predicate is not known to be the same for all who take
- * part, they compare it before they enter. Invariant: after the comparison all of them go the same way, so none waits for another in vain.
- * That they disagreed is a finding (hlo_findings.c), and a loop ends as soon as one of its devices has any finding. */
+/* Agreement on predicates. Where a branch or a loop contains a collective, and its predicate may differ among the replicas that take part,
+ * they compare the predicate before they enter. Invariant: after the comparison all take the same way, so none waits forever for another. A
+ * disagreement is a finding (hlo_findings.c), and a loop ends as soon as one of its devices has a finding. */
 #include "stablehlo/hlo.h"
 
 const mf_hlo_agreement *mf_hlo_agreement_on(const mf_hlo_findings *f, const mf_eqn *e)
@@ -11,7 +11,7 @@ const mf_hlo_agreement *mf_hlo_agreement_on(const mf_hlo_findings *f, const mf_e
     return NULL;
 }
 
-/* The extremum of a scalar over those who are to agree. */
+/* The extremum of a scalar over the replicas that must agree. */
 static mf_hlo_value over_all(mf_hlo *h, const mf_hlo_agreement *a, mf_reducer r, mf_hlo_value x)
 {
     mf_hlo_value all = { 0, x.type };

@@ -1,7 +1,7 @@
-/* Axes of maps as replicas. All replicas are cut into equal runs, one for each index of the outermost axis; each run is cut likewise for
- * the next axis inside. Where a map needs fewer replicas than there are, several of them compute the same.
- * Invariant: every replica is in one group of a collective, at the position of its index along the axes; the members of a group have the
- * same index along all other axes, and the same number within their run of the innermost one. */
+/* Axes of maps as replicas. The replicas are divided into equal runs, one per index of the outermost axis; each run is divided in the same
+ * way for the next axis inside. Where a map needs fewer replicas than there are, several compute the same. Invariant: every replica is in
+ * exactly one group of a collective, at the position of its index along the axes; the members of a group have the same index along all
+ * other axes and the same position within their run of the innermost one. */
 #include "stablehlo/hlo.h"
 
 #include <inttypes.h>
@@ -28,7 +28,7 @@ static const mf_hlo_axis *axis_of(const mf_hlo *h, const char *name)
     return NULL;
 }
 
-/* The axes of the names, in their order; false where one is not bound. */
+/* Finds the axes with these names, in order; false if one is not bound. */
 static bool axes_of(mf_hlo *h, const mf_namelist *names, mf_hlo_axis *axes)
 {
     for (int i = 0; i < names->count && !h->error; i++) {
@@ -76,7 +76,7 @@ static int64_t members_of(const mf_hlo_axis *axes, int count)
     return n;
 }
 
-/* The replica that stands at index 0 of all axes where this one stands. */
+/* The replica with index 0 along these axes and otherwise the same indices. */
 static int64_t root_of(const mf_hlo_axis *axes, int count, int64_t replica)
 {
     for (int i = 0; i < count; i++)
@@ -84,7 +84,7 @@ static int64_t root_of(const mf_hlo_axis *axes, int count, int64_t replica)
     return replica;
 }
 
-/* Member number m, row by row, of the root's. */
+/* The m-th replica, in row-major order of these axes, of the root's. */
 static int64_t member_of(const mf_hlo_axis *axes, int count, int64_t root, int64_t m)
 {
     for (int i = count - 1; i >= 0; i--) {
@@ -94,7 +94,7 @@ static int64_t member_of(const mf_hlo_axis *axes, int count, int64_t root, int64
     return root;
 }
 
-/* Of each root, the groups of its members. */
+/* The groups as text: for each root, the groups of its members. */
 static const char *groups_text(mf_hlo *h, const mf_hlo_axis *axes, int count, const mf_intlist *groups, int64_t group_size)
 {
     mf_text t = { 0 };

@@ -1,11 +1,11 @@
-/* Short emitters for the rules: each appends the operation its name says. Types must already fit.
- * Invariant: one that has nothing to do gives its operand back. */
+/* Short emitters for the rules: each appends the operation that its name says. Types must already fit. Invariant: an emitter that has
+ * nothing to do returns its operand. */
 #include "ir/text/number_text.h"
 #include "stablehlo/hlo.h"
 
 #include <string.h>
 
-enum { MOST_COUNTED = 1 << 16 }; /* elements */
+enum { MOST_COUNTED = 1 << 16 }; /* in elements */
 
 mf_hlo_value h_unary(mf_hlo *h, const char *op, mf_hlo_value x) { return h_op(h, op, x.type, &x, 1, NULL); }
 
@@ -16,7 +16,7 @@ mf_hlo_value h_binary(mf_hlo *h, const char *op, mf_hlo_value x, mf_hlo_value y)
 
 static const mf_type *truth_of(const mf_type *t) { return t ? mf_type_with_dtype(t, MF_BOOL) : NULL; }
 
-/* StableHLO has the equality of complex numbers, not their order. */
+/* StableHLO compares complex numbers for equality only. */
 static mf_hlo_value compare_parts(mf_hlo *h, const char *direction, mf_hlo_value x, mf_hlo_value y)
 {
     mf_hlo_value xr = h_part(h, "real", x), xi = h_part(h, "imag", x), yr = h_part(h, "real", y), yi = h_part(h, "imag", y);
@@ -78,8 +78,8 @@ mf_hlo_value h_count(mf_hlo *h, mf_hlo_value x)
     return h->for_cpu && few ? h_op(h, "optimization_barrier", x.type, &x, 1, NULL) : x;
 }
 
-/* Of x that is 1 XLA's CPU makes the function atan, and of several elements at a time that is grossly wrong in version 0.115. So both are
- * halved there where y is large, which changes no angle, and x is nothing that its compiler knows. */
+/* When x is 1, XLA's CPU compiler turns atan2 into atan, whose vectorised form is grossly wrong in version 0.115. So where y is large both
+ * are halved, which changes no angle, and hides x from the compiler. */
 static mf_hlo_value halved_where_large(mf_hlo *h, mf_hlo_value y)
 {
     mf_hlo_value one = h_full(h, y.type, 1);
@@ -119,7 +119,7 @@ mf_hlo_value h_pad(mf_hlo *h, mf_hlo_value x, mf_hlo_value value, const int64_t 
                 h_array(h, interior, n));
 }
 
-/* x, its row, and an index an axis. */
+/* Appends an index per axis to the operands; returns their number. */
 static int row_operands(mf_hlo *h, mf_hlo_value *operands, int count, int rank, mf_hlo_value index, int axis)
 {
     mf_hlo_value zero = h_scalar(h, index.type ? index.type->dtype : MF_I32, 0);
@@ -178,7 +178,7 @@ mf_hlo_value h_join(mf_hlo *h, mf_reducer r, mf_hlo_value x, mf_hlo_value y)
     return h_binary(h, joining(r, x.type->dtype), x, y);
 }
 
-/* The least and the greatest integer, all bits and none. */
+/* The integer identities: for max and min the least and the greatest integer, for and and or all bits and none. */
 static uint64_t identity_bits(mf_reducer r, mf_dtype d)
 {
     uint64_t top = (uint64_t)1 << (8 * mf_dtype_size(d) - 1);

@@ -1,6 +1,6 @@
-/* Findings: errors that a program discovers while it runs, for the host to look at afterwards. Invariant: main's last result is a ui64 of
- * each replica, 0 or its first finding: the finding's number, from 1, above MF_HLO_PLACE_BITS bits that say where. It goes through every
- * loop and branch as one more carry. A module without a list of findings has no such result. */
+/* Findings: errors that a program detects while it runs, for the host to report afterwards. Invariant: main's last result is a ui64 per
+ * replica: 0, or the replica's first finding: the finding's number, counted from 1, above MF_HLO_PLACE_BITS bits that say where. It passes
+ * through every loop and branch as one more carry. A module without a list of findings has no such result. */
 #include "stablehlo/hlo.h"
 
 #include <inttypes.h>
@@ -34,7 +34,7 @@ void h_set_found(mf_hlo *h, mf_hlo_value v)
         h->found = v;
 }
 
-/* Takes `first`. The finding's number; 0 after failing. */
+/* Records a finding and takes over `first`. Returns the finding's number; 0 after a failure. */
 static int64_t new_finding(mf_hlo *h, const mf_eqn *e, int operand, int *first)
 {
     if (mf_vector_push(&h->findings->made, (mf_hlo_finding){ e, operand, first }))

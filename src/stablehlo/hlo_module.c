@@ -1,6 +1,6 @@
-/* Modules: main's arguments and results, and what is donated.
- * Invariant: an argument that is donated and has a result of its type is that result's memory (tf.aliasing_output), each result at most
- * once; another one is the plugin's to take (jax.buffer_donor). */
+/* Modules: main's arguments and results, and donation. Invariant: a donated argument shares the memory of a result of its type
+ * (tf.aliasing_output), each result being used at most once; a donated argument without such a result may be reused by the plugin as it
+ * likes (jax.buffer_donor). */
 #include "stablehlo/hlo_module.h"
 
 #include "ops/ops.h"
@@ -10,12 +10,12 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* What main takes and gives: of a map that is the whole program its own inputs and outputs. */
+/* main's arguments and results. If the whole program is one map, they are its devices' own inputs and outputs. */
 typedef struct signature {
     const mf_eqn *map; /* or NULL */
     int in_count, out_count;
     const mf_type **in, **out;
-    int *alias;  /* by argument: the result; -1: none */
+    int *alias;  /* by argument: the result that shares its memory; -1: none */
     bool *donor; /* by argument */
 } signature;
 
@@ -74,7 +74,7 @@ static bool read_signature(mf_hlo *h, signature *s, const mf_program *p, const b
     return !h->error;
 }
 
-/* Outside of the module a key is two words. */
+/* Outside the module a key is two words. */
 static void put_outer_type(mf_hlo *h, const mf_type *t)
 {
     if (t->dtype == MF_KEY)
@@ -107,7 +107,7 @@ static void put_results(mf_hlo *h, const signature *s)
     mf_text_put(h->text, ")");
 }
 
-/* A key's words as one, and back. */
+/* Converts a key's two words to one, or back. */
 static mf_hlo_value cast_key(mf_hlo *h, mf_hlo_value v, bool inwards)
 {
     if (v.type->dtype != MF_KEY)
@@ -176,7 +176,7 @@ static void put_main(mf_hlo *h, const signature *s, const mf_program *p)
     put_return(h, s, out);
 }
 
-/* A symbol of letters, digits and _. */
+/* Appends a name as a symbol: letters, digits and _. */
 static void put_symbol(mf_text *t, const char *name)
 {
     for (; name && *name; name++) {

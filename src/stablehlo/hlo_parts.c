@@ -1,6 +1,6 @@
-/* Parts: which rows of arguments and results each replica has. Where the whole program is a map, each replica has its own row. So it is
- * for a map directly inside of that one: the nested map's result is never put together, and its argument is never whole on one device.
- * Invariant: mf_hlo_parts gives, for a program's inputs and outputs, the types that h_map_program takes and gives. */
+/* Parts: which rows of arguments and results each replica has. If the whole program is one map, each replica has its own row. The same
+ * holds for a map directly inside that one: its result is never gathered, and its argument is never whole on one device. Invariant:
+ * mf_hlo_parts gives, for a program's inputs and outputs, the types that h_map_program takes and gives. */
 #include "ops/ops.h"
 #include "stablehlo/hlo.h"
 
@@ -41,7 +41,7 @@ static bool may_cut(const mf_hlo_part *part, const mf_pmap_params *m, int64_t ru
     return part->count < MF_RANK && run % m->axis_size == 0;
 }
 
-/* Adds an axis; later ones are counted without it, until end_cut counts them with it. */
+/* Adds an axis. The axes added next are numbered as if it were absent, until end_cut renumbers them. */
 static int begin_cut(mf_hlo_part *part, int64_t axis, int64_t size, int64_t stride)
 {
     part->cuts[part->count++] = (mf_hlo_cut){ (int)axis, size, stride };
@@ -54,7 +54,7 @@ static void end_cut(mf_hlo_part *part, int from)
         part->cuts[i].axis += part->cuts[i].axis >= part->cuts[from - 1].axis;
 }
 
-/* run: the replicas that one index of the axes outside has. */
+/* run: the number of replicas for one index of the axes outside. */
 static void cut_output(mf_hlo_part *part, const mf_eqn *e, int o, int64_t run)
 {
     const mf_pmap_params *m = e->params;
@@ -67,7 +67,7 @@ static void cut_output(mf_hlo_part *part, const mf_eqn *e, int o, int64_t run)
     end_cut(part, from);
 }
 
-/* A row goes on to a map inside where that map alone takes it. */
+/* A row is cut further by an inner map if only that map uses it. */
 static void cut_input(mf_hlo_part *part, const mf_eqn *e, int i, int64_t run)
 {
     const mf_pmap_params *m = e->params;

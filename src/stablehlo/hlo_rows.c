@@ -1,9 +1,8 @@
-/* Maps that cannot run as replicas where they stand, because their size does not divide the number of replicas, or because they name other
- * devices than the program runs on. Such a map becomes a program that computes all of its rows, as vmap makes it, and every replica around
- * it runs that program.
- * Invariant: the values are the same. A map whose rows would give something else is left as it is, and no module is made of it
- * (hlo_axes.c): a row that has taken another branch, or has left a loop, is computed all the same, so its checks would fail for nothing;
- * and all replicas would make the same calls to the host. */
+/* Maps that cannot run as replicas where they are, because their size does not divide the number of replicas, or because they name other
+ * devices than the program runs on. Such a map is replaced by a program that computes all of its rows, as made by vmap, and every enclosing
+ * replica runs that program. Invariant: the values are the same. A map for which that would not hold is left unchanged, and no module is
+ * made (hlo_axes.c). It would not hold for checks, since rows that have taken another branch or left a loop are computed all the same and
+ * would fail them; nor for calls of the host, which all replicas would repeat. */
 #include "ops/control/callback.h"
 #include "ops/ops.h"
 #include "passes/rewrite.h"
@@ -21,7 +20,7 @@ mf_hlo_place mf_hlo_place_inside(const mf_eqn *e, mf_hlo_place at)
     return m && mf_hlo_are_replicas(m, at) ? (mf_hlo_place){ at.run / m->axis_size, at.devices } : at;
 }
 
-/* inside: p is part of a branch or a loop. A loop in there might not end for rows that are not. */
+/* inside: p is part of a branch or a loop. A loop there might not end for rows that did not take the branch or have left the loop. */
 static bool rows_serve(const mf_program *p, bool inside)
 {
     for (int i = 0; i < p->eqn_count; i++) {
@@ -98,7 +97,7 @@ static bool all_fit(const mf_program *p, mf_hlo_place at)
     return true;
 }
 
-/* The list that a map of p names, as long as there are replicas: the first such one. */
+/* The first list of devices, as many as there are replicas, that a map of p names. */
 static const mf_intlist *named_devices(const mf_program *p, int64_t replicas)
 {
     const mf_intlist *found = NULL;

@@ -1,5 +1,5 @@
-/* Constants and attributes as text. Invariant: a constant's text reads back as its bits: floats in as many digits as tell them apart,
- * those that are no numbers by their bits, many elements as hexadecimal bytes. */
+/* Constants and attributes as text. Invariant: a constant's text reads back as the same bits: floats have enough digits, infinities and
+ * NaNs are written as their bits, and large constants as hexadecimal bytes. */
 #include "ir/text/number_text.h"
 #include "stablehlo/hlo.h"
 
@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { FEW = 16 }; /* elements that are written one by one */
+enum { FEW = 16 }; /* the most elements that are written one by one */
 
 /* ---- numbers */
 static void put_float(mf_text *t, mf_dtype d, const void *p)
@@ -130,7 +130,7 @@ static bool all_alike(const mf_literal *l)
     return l->type->size > 0;
 }
 
-/* Integers 0, 1, 2 and so on, of which a compiler makes an iota. */
+/* Whether the integers are 0, 1, 2, ..., which a compiler turns into an iota. */
 static bool counts_up(const mf_literal *l)
 {
     bool counts = l->type->rank == 1 && mf_dtype_is_int(l->type->dtype);

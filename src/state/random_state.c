@@ -1,9 +1,9 @@
-/* States that hold random keys: every draw takes a fresh key and moves the state on. Invariant: no key is drawn twice, by two threads or
- * because the state could not move on: then the draw is an error. */
+/* States that hold random keys: every draw takes a fresh key and advances the state. Invariant: no key is drawn twice, neither by two
+ * threads nor when the state could not be advanced; in that case the draw is an error. */
 #include <manyfold.h>
 #include <pthread.h>
 
-static bool failed(mf_value x) { return mf_kind_of(x) == MF_KIND_ERROR; } /* known at once, as mf_is_error is not */
+static bool failed(mf_value x) { return mf_kind_of(x) == MF_KIND_ERROR; } /* does not wait, unlike mf_is_error */
 
 mf_state mf_random_state(uint64_t seed)
 {
@@ -16,7 +16,7 @@ mf_value mf_random_next(mf_state random)
     MF_LAYER;
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     mf_value none = mf_none();
-    if (mf_is_error(none)) /* the child of a fork, where another thread's lock is held for good */
+    if (mf_is_error(none)) /* in the child of a fork the lock may be held forever */
         return none;
     pthread_mutex_lock(&lock);
     mf_value keys = mf_random_split(mf_state_value(random), 2), key = mf_get(keys, 1);

@@ -1,4 +1,5 @@
-/* Applying a traced program: inlined into the current trace, or run by dispatch. Cells move on as the program says. */
+/* Applying a traced program: it is inlined into the current trace, or run by dispatch. Cells get the values that the program computes for
+ * them. */
 #include "base/memory/vector.h"
 #include "trace/dispatch.h"
 #include "trace/function.h"
@@ -19,7 +20,7 @@ bool mf_traced_cells_match(const mf_traced *t)
     return same;
 }
 
-/* Operands of t in the current trace: leaves, captures lifted one level in, cells as this trace sees them. */
+/* Makes the operands of t in the current trace: leaves; captures, lifted one level inwards; cells as this trace sees them. */
 static mf_error_object *lift_operands(mf_tracing *trace, const mf_traced *t, mf_object *const *leaves, mf_variable **in)
 {
     mf_error_object *error = NULL;

@@ -1,5 +1,5 @@
-/* Binding: an op applied to values. In a trace it becomes an equation, outside it runs at once. Invariant: an operand that is an error is
- * the result. */
+/* Binding: applying an op to values. In a trace that adds an equation, outside it runs the op at once. Invariant: if an operand is an
+ * error, that error is the result. */
 #include "base/memory/vector.h"
 #include "trace/dispatch.h"
 #include "trace/tracing.h"
@@ -53,7 +53,7 @@ static void give_error(mf_error_object *e, mf_value *out, int out_count)
     out[0] = mf_value_new(e);
 }
 
-/* Inside a program the dimensions of maps come on top; what a user sees ends at MF_MAX_RANK. */
+/* Inside programs maps add dimensions; arrays that a user sees have at most MF_MAX_RANK. */
 static mf_error_object *check_rank(const mf_op *op, const mf_type *t)
 {
     if (!t || t->rank <= MF_MAX_RANK)
@@ -62,7 +62,7 @@ static mf_error_object *check_rank(const mf_op *op, const mf_type *t)
                         t->rank);
 }
 
-/* Emits into t. The builder's error is taken out again: it becomes this op's value, and tracing may go on. */
+/* Emits into t. An error of the builder is taken out of it and becomes this op's value, so tracing can go on. */
 static mf_error_object *bind_traced(mf_tracing *t, const mf_op *op, const void *params, mf_object *const *in, int in_count, mf_value *out,
                                     int out_count)
 {

@@ -1,9 +1,9 @@
-/* The cache of traced functions: key = function, axis environment, client, communicator, trees, types with weak flags, statics.
- * Everything in a key is interned or retained by its entry, so keys compare as pointers; the communicator is the process's. Programs
- * that captured outer variables are never kept: they belong to that trace.
- * A function that holds values - a partial, a closure over a handle - is rarely made again once nobody has it: its programs go when many
- * others have been traced since they were used, as those do of any function when the cache is full.
- * Invariant: an entry is either ready (has a traced program) or being traced by one thread, for which the others wait. */
+/* The cache of traced functions. Its key: function, axis environment, client, communicator, trees, types with weak flags, statics.
+ * Everything in a key is interned or retained by its entry, so keys compare by pointer; the communicator is the process's. Programs that
+ * captured outer variables are never kept: they belong to their trace. A function that holds values (a partial, a closure over a handle) is
+ * rarely made again once nobody holds it. Its programs are dropped after many others have been traced since their last use; any function's
+ * programs may be dropped when the cache is full. Invariant: an entry is either ready (has a traced program) or being traced by one thread,
+ * for which the others wait. */
 #include "trace/cache.h"
 
 #include "base/thread/cancel.h"
@@ -15,12 +15,13 @@
 #include <pthread.h>
 #include <string.h>
 
-/* CACHE_LIMIT: entries; beyond, the one unused for longest goes. PASSING: programs, or MiB of their constants, that may be traced before
- * an unused one goes whose function holds values and is held by nobody. SWEEP: misses from one look for such to the next. */
+/* CACHE_LIMIT: the number of entries, beyond which the least recently used is evicted. PASSING: how many programs, or MiB of their
+ * constants, are traced before an unused entry is dropped whose function holds values and has no other holder. SWEEP: the number of misses
+ * between two searches for such entries. */
 enum { CACHE_LIMIT = 4096, PASSING = 256, SWEEP = 32 };
 
 struct mf_cache_ticket {
-    struct mf_cache_ticket *next; /* of its bucket */
+    struct mf_cache_ticket *next; /* in a list of entries to be freed */
     uint64_t hash;
     mf_function_object *f; /* retained */
     const mf_axis_env *env;
@@ -33,16 +34,16 @@ struct mf_cache_ticket {
     mf_traced *traced; /* NULL while being traced */
     pthread_t owner;
     uint64_t last_use;
-    int64_t traced_then; /* what had been traced when it was used last */
-    int64_t start;       /* of tracing, for the profiler */
-    mf_leaf leaves[];    /* objects of statics retained */
+    int64_t traced_then; /* the value of traced_now at the last use */
+    int64_t start;       /* when tracing began, for the profiler */
+    mf_leaf leaves[];    /* the objects of statics are retained */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static mf_hash_map entries;
 static uint64_t clock_now;
-static int64_t traced_now; /* programs, and MiB of constants in them */
+static int64_t traced_now; /* programs traced so far, plus the MiB of constants in them */
 static mf_cache_counters counters;
 
 static uint64_t key_hash(const mf_function_object *f, const mf_signature *s, const mf_comm *comm)
@@ -95,7 +96,8 @@ static void touch(mf_cache_ticket *e)
     e->traced_then = traced_now;
 }
 
-/* The ready entry unused for longest, taken out; the caller frees it outside the lock (destroying runs other locks' code). */
+/* Removes and returns the least recently used ready entry. The caller frees it after releasing the lock, as destructors take other
+ * locks. */
 static mf_cache_ticket *evict(void)
 {
     mf_cache_ticket *oldest = NULL;
@@ -108,7 +110,7 @@ static mf_cache_ticket *evict(void)
     return oldest;
 }
 
-/* Takes out what is not worth keeping, as a list. */
+/* Removes the entries that are not worth keeping and returns them as a list. */
 static mf_cache_ticket *sweep(void)
 {
     mf_cache_ticket *gone = NULL;
@@ -200,7 +202,7 @@ mf_traced *mf_cache_begin(mf_function_object *f, const mf_signature *s, mf_cache
                     gone = sweep();
                 if (entries.count >= CACHE_LIMIT)
                     evicted = evict();
-                if (!link_entry(e)) { /* it is traced without the cache */
+                if (!link_entry(e)) { /* trace without the cache */
                     e->next = gone;
                     gone = e;
                     e = NULL;

@@ -1,5 +1,5 @@
-/* Function objects, interned: equal ones are the same object; see function.h. Invariant: every object in the table is alive, or about to
- * remove itself. */
+/* Function objects, interned: equal functions are the same object; see function.h. Invariant: every object in the table is alive, or about
+ * to remove itself. */
 #include "trace/function.h"
 
 #include "base/memory/hash_map.h"
@@ -37,7 +37,7 @@ static void function_destroy(mf_object *o)
 }
 const mf_class mf_function_object_class = { "function", function_destroy };
 
-/* A live equal function, retained. One whose count has reached zero is on its way out and does not count. */
+/* A living function equal to this one, retained; one whose count has reached zero does not count. */
 static mf_function_object *table_find(const mf_function_class *kind, const mf_function_object *inner, uint64_t hash, const void *options,
                                       size_t size)
 {
@@ -48,7 +48,7 @@ static mf_function_object *table_find(const mf_function_class *kind, const mf_fu
     return NULL;
 }
 
-/* "pmap(f)", or what the class says. Made once a function: names cost a look into files. */
+/* "pmap(f)", or what the class says. Made once per function, because looking up a C function's name may read files. */
 static const char *name_of(const mf_function_class *kind, const mf_function_object *inner, const void *options)
 {
     if (kind->name_of)
@@ -86,7 +86,7 @@ static mf_function_object *function_new(const mf_function_class *kind, mf_functi
     return f;
 }
 
-/* The caller's references in its options. */
+/* Drops the references that the caller's options hold. */
 static void give_up(const mf_function_class *kind, const void *options, size_t size)
 {
     mf_function_object scratch = { .kind = kind, .options = (void *)(uintptr_t)options, .options_size = size };
@@ -110,7 +110,7 @@ mf_function mf_function_make(const mf_function_class *kind, mf_function_object *
     if (!f)
         f = function_new(kind, inner, hash, options, size);
     pthread_mutex_unlock(&table_lock);
-    if (found || !f) /* an equal one has its own */
+    if (found || !f) /* the existing function holds references of its own */
         give_up(kind, options, size);
     return (mf_function){ f ? mf_handle_new(f) : mf_handle_new(mf_error_out_of_memory()) };
 }
@@ -157,7 +157,7 @@ mf_function mf_function_keep_n(mf_function f)
     return (mf_function){ o ? mf_handle_keep_one(&o->kept, &o->object) : mf_handle_new(error) };
 }
 
-/* Bytes that only look like a handle that has ended cost a trace at most. */
+/* Some word of the options may look like an ended handle by chance; that costs at most a retrace. */
 static bool names_what_ended(const mf_function_object *f)
 {
     uint64_t word;

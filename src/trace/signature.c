@@ -26,7 +26,7 @@ static mf_error_object *traced_static(int argument, const char *function, const 
                         function, mf_type_name(type));
 }
 
-/* A static leaf: a string, bytes, a module, or a number. Arrays have no equality, so they are none. */
+/* A static leaf: a string, bytes, a module, or a number. Other arrays cannot be static, as they have no equality. */
 static mf_error_object *static_leaf(mf_leaf *leaf, mf_object *o, const char *function, int argument)
 {
     mf_error_object *failed = NULL;
@@ -78,7 +78,7 @@ static mf_error_object *typed_leaf(mf_leaf *leaf, mf_object *o, const mf_functio
     return e;
 }
 
-/* "1, 3", and "1," alone: as a tuple prints. */
+/* "1, 3", or "1," alone, as a tuple prints. */
 static void put_argnums(mf_text *t, const mf_ints *list)
 {
     for (int i = 0; i < list->count; i++)
@@ -87,7 +87,7 @@ static void put_argnums(mf_text *t, const mf_ints *list)
         mf_text_put(t, ",");
 }
 
-/* pmap's words for pmap, jit's for jit and remat. */
+/* JAX's message for pmap, or for jit (and remat). */
 static mf_error_object *too_few_for_statics(const mf_function_object *f, const mf_ints *statics, int count)
 {
     bool pmap = f->kind->devices;
@@ -117,7 +117,7 @@ static bool names_argument(const mf_ints *list, int argument, int count)
     return false;
 }
 
-/* Two clients' committed arrays are an error that running the program gives. */
+/* Committed arrays of two clients are an error, which is reported when the program runs. */
 static void note_client(mf_signature *s, const mf_object *o)
 {
     const mf_sharding *p = mf_object_is(o, &mf_array_class) ? ((const mf_array *)o)->sharding : NULL;
@@ -211,7 +211,7 @@ mf_error_object *mf_signature_donated(const mf_signature *s, const mf_function_o
     return NULL;
 }
 
-/* ---- what a signature says of its leaves */
+/* ---- the leaves of a signature */
 
 int mf_signature_typed_count(const mf_signature *s)
 {

@@ -1,4 +1,4 @@
-/* Traces, from their beginning to the traced program: inputs, capture, what is known of a tracer. See trace.h for the invariant. */
+/* Traces, from beginning to traced program: inputs, captures, known values of tracers. See trace.h for the invariant. */
 #include "trace/tracing.h"
 
 #include "trace/function.h"
@@ -73,7 +73,7 @@ void mf_trace_fail(mf_tracing *t, mf_error_object *e)
         mf_error_join(t->failure, e);
 }
 
-/* The inputs that the trace knows of are all that its program has, or it fails. */
+/* The trace must know all inputs of its program; after losing one it fails. */
 static mf_error_object *fail_without_memory(mf_tracing *t)
 {
     mf_trace_fail(t, mf_error_out_of_memory());
@@ -130,7 +130,7 @@ static mf_variable *lift_tracer(mf_tracing *t, mf_tracer *r, mf_error_object **e
     return NULL;
 }
 
-/* A program keeps its constants whatever becomes of the array. */
+/* A program keeps its constants even if the array is deleted. */
 static mf_variable *lift_array(mf_tracing *t, mf_array *a, mf_error_object **error)
 {
     mf_literal *kept = mf_literal_of(a, error);
@@ -156,7 +156,7 @@ mf_variable *mf_trace_lift(mf_tracing *t, mf_object *o, mf_error_object **error)
 
 static mf_literal *known_literal(mf_tracer *r, mf_error_object **error);
 
-/* The value of an input that was captured: what is known around the trace is known in it. */
+/* The value of an input that is a capture: a value known in the outer trace is known in this one. */
 static mf_literal *captured_value(void *context, const mf_variable *v, mf_error_object **error)
 {
     const mf_tracing *t = context;
@@ -251,7 +251,7 @@ static void order_inputs(mf_tracing *t)
             in[n++] = t->cells[i].inputs[k];
 }
 
-/* Appends the leaves of o to out as variables of t; statics go to `statics` (may be NULL: then they are an error). */
+/* Appends the variables in t of o's leaves to out; statics go to `statics` (NULL: a static is an error). */
 static bool lift_tree(mf_tracing *t, mf_object *o, const char *what, mf_variable ***out, int *count, int *capacity, mf_object **statics,
                       const mf_structure **structure, mf_error_object **error)
 {
@@ -282,7 +282,7 @@ static bool lift_tree(mf_tracing *t, mf_object *o, const char *what, mf_variable
     return true;
 }
 
-/* Fills what the traced program says of captures and cells. */
+/* Fills in the captures and cells of the traced program. */
 static bool describe(mf_traced *r, mf_tracing *t)
 {
     r->captures = mf_arena_alloc(&r->arena, ((size_t)t->capture_count + 1) * sizeof *r->captures);
@@ -310,7 +310,7 @@ mf_traced *mf_trace_end(mf_tracing *t, mf_object *result, mf_error_object **erro
     int count = 0, capacity = 0;
     if (t->failure) {
         if (*error) {
-            mf_error_join(t->failure, *error); /* both are this call's */
+            mf_error_join(t->failure, *error); /* both belong to this call */
             mf_error_ignore(*error);
         }
         *error = mf_retain(t->failure);

@@ -1,12 +1,12 @@
-/* Tracing a function: calling it on tracers, and asking the cache first. */
+/* Tracing a function: looking in the cache first, then calling the function on tracers. */
 #include "base/thread/cancel.h"
 #include "base/thread/stack.h"
 #include "runtime/comm.h"
 #include "trace/cache.h"
 #include "trace/function.h"
 
-/* The arguments of a call, rebuilt over tracers (typed leaves) and statics. One handle each in the innermost scope. False: memory is short; a
- * function that was given an error in place of a tracer would ask it for its shape, and might go on without it. */
+/* Rebuilds the arguments of a call from tracers (typed leaves) and statics, one handle each in the innermost scope. False: out of memory. A
+ * function given an error in place of a tracer might go on without it, for instance after asking for its shape. */
 static bool make_arguments(mf_tracing *t, const mf_signature *s, mf_value *arguments)
 {
     int leaf = 0;
@@ -33,7 +33,7 @@ static bool make_arguments(mf_tracing *t, const mf_signature *s, mf_value *argum
     return true;
 }
 
-/* Traces anything that can be called: opens a trace, calls f on tracers, closes it. */
+/* Traces a function: opens a trace, calls f on tracers, ends the trace. */
 mf_traced *mf_trace_by(mf_function_object *f, mf_caller *call, const mf_signature *s, mf_error_object **error)
 {
     mf_tracing *t = mf_trace_begin(f->name, s->env, s->rules);
@@ -74,11 +74,11 @@ mf_traced *mf_trace_by_calling(mf_function_object *f, const mf_signature *s, mf_
 
 /* ---- through the cache */
 
-/* Functions that are traced inside one another: enough for any program, and few enough for a stack of 8 MiB. */
+/* The limit on traces inside one another: more than any program needs, and little enough for a stack of 8 MiB. */
 enum { TRACES_MAX = 256 };
 static _Thread_local int traces_open;
 
-/* For calls of it that fail sooner. */
+/* Remembers the processes that p spans, for later calls that fail before they are traced. */
 static void learn(mf_function_object *f, const mf_program *p)
 {
     const mf_intlist *processes;
@@ -94,7 +94,7 @@ mf_traced *mf_function_trace(mf_function_object *f, const mf_signature *s, mf_er
     mf_traced *t = mf_cache_begin(f, s, &ticket);
     if (t)
         return t;
-    MF_UNCANCELLED; /* others may be waiting for the program */
+    MF_UNCANCELLED; /* other threads may be waiting for the program */
     if (mf_stack_ends()) {
         *error = mf_error_new(MF_ERROR_ARGUMENT, "%s: %d functions traced inside one another leave too little of this thread's stack",
                               f->name, traces_open);

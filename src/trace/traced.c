@@ -1,4 +1,4 @@
-/* Traced programs: their counts, and others made of them. See function.h. */
+/* Traced programs: counting their inputs and outputs, and making variants. See function.h. */
 #include "trace/function.h"
 
 #include <string.h>

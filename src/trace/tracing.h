@@ -1,4 +1,4 @@
-/* A trace under way, for the files that make it: trace.c, bind.c and state/trace_cells.c. */
+/* The state of a trace in progress, shared by trace.c, bind.c and state/trace_cells.c. */
 #ifndef MF_TRACE_TRACING_H
 #define MF_TRACE_TRACING_H
 
@@ -15,12 +15,12 @@ typedef struct mf_trace_cell {
     const mf_structure *read_structure;
     const mf_type **outside_types;
     mf_variable **inputs;
-    mf_object *value; /* what a read gives now; retained */
+    mf_object *value; /* the present value; retained */
     bool written;
-    const mf_structure *write_structure; /* found when the trace ends; NULL when only read */
+    const mf_structure *write_structure; /* set when the trace ends; NULL when only read */
 } mf_trace_cell;
 
-/* A cell that was made in the trace: what it holds is the trace's own, no input and no output. */
+/* A cell made in the trace: the trace owns its value, which is neither input nor output. */
 typedef struct mf_own_cell {
     mf_state_cell *cell; /* retained */
     mf_object *value;    /* retained */
@@ -38,14 +38,14 @@ struct mf_tracing {
     mf_trace_cell *cells;
     mf_own_cell *own;
     bool impure;
-    mf_error_object *failure; /* what the call being traced has become, or NULL */
-    int refused;              /* reads */
+    mf_error_object *failure; /* the error with which the call being traced has failed, or NULL */
+    int refused;              /* number of refused reads */
     int argument_count, argument_capacity, capture_count, capture_capacity, cell_count, cell_capacity, own_count, own_capacity;
 };
 
-extern _Thread_local mf_tracing *mf_trace_innermost; /* of this thread; NULL outside any trace */
+extern _Thread_local mf_tracing *mf_trace_innermost; /* this thread's; NULL outside any trace */
 
-/* A new input of t's program. NULL: memory is out, and the trace fails. */
+/* Adds an input to t's program. NULL: out of memory, and the trace fails. */
 mf_variable *mf_trace_new_input(mf_tracing *t, const mf_type *type);
 
 #endif

@@ -1,5 +1,5 @@
-/* Trees of axes inside an mf_axis. Invariant: a tree is interned and never freed; its mf_axis is its address with the top bit set, which no
- * axis number, MF_NONE or MF_ALL can be. */
+/* Trees of axes stored in an mf_axis. Invariant: a tree is interned and never freed; its mf_axis is its address with the top bit set, a
+ * value that no axis number, MF_NONE or MF_ALL has. */
 #include "tree/tree.h"
 
 #include "base/memory/alloc.h"
@@ -10,7 +10,7 @@
 #include <string.h>
 
 typedef struct axis_tree {
-    int count, depth;        /* depth: of trees in it */
+    int count, depth;        /* depth: the number of levels of trees below */
     const mf_namelist *keys; /* NULL: a tuple */
     mf_axis at[];
 } axis_tree;
@@ -24,8 +24,8 @@ static const axis_tree *tree_of(mf_axis axis)
     return (const axis_tree *)(uintptr_t)((uint64_t)axis & ~((uint64_t)1 << 63)); /* NOLINT(performance-no-int-to-ptr) */
 }
 
-/* What stands for no axes, without memory, of a negative count or nested too deep: out of bounds of every rank, so whoever takes it says
- * so. */
+/* The result when a tree of axes cannot be made: out of memory, a negative count, or nesting too deep. It is out of bounds for every rank,
+ * so the function that takes it reports an error. */
 static const mf_axis no_axis = INT64_MAX;
 
 static mf_axis intern_tree(const mf_namelist *keys, const mf_axis *axes, int count)
@@ -126,7 +126,7 @@ typedef struct expansion {
     int count;
 } expansion;
 
-/* The axes end where the tree goes on differently; says so in t. */
+/* Writes the axes of each leaf of s to x. Where axes and tree differ, false, and t says how. */
 static bool expand(expansion *x, mf_axis axis, const mf_structure *s, mf_text *t)
 {
     if (!mf_axis_is_tree(axis)) {

@@ -1,4 +1,5 @@
-/* Mapping and reducing over trees with the user's functions. Invariant: each call runs in a scope of its own, so only its result stays. */
+/* Mapping and reducing over trees with the user's functions. Invariant: each call runs in a scope of its own, so only its result
+ * survives. */
 #include "tree/tree.h"
 
 #include "base/memory/alloc.h"
@@ -8,11 +9,11 @@
 typedef struct mapping {
     mf_function f;
     int count;                     /* of trees */
-    bool with_path;                /* f's first argument says where the leaf stands */
-    const mf_structure *structure; /* of the first */
+    bool with_path;                /* f's first argument is the path of the leaf */
+    const mf_structure *structure; /* of the first tree */
     mf_object **trees;             /* retained */
     mf_object *const **leaves;
-    bool *single; /* this tree is one leaf and serves every call */
+    bool *single; /* the tree is a single leaf, which is passed to every call */
     mf_value *arguments;
 } mapping;
 
@@ -27,7 +28,7 @@ static mf_value path_of(const mf_structure *s, int leaf)
     return v;
 }
 
-/* f of the i-th leaves: a new reference. */
+/* Calls f on the i-th leaves; returns a new reference. */
 static mf_object *call(mapping *m, int i)
 {
     MF_SCOPE;
@@ -39,7 +40,7 @@ static mf_object *call(mapping *m, int i)
     return o ? mf_retain(o) : &mf_error_new(MF_ERROR_ARGUMENT, "mf_tree_map: the function returned an unset value")->object;
 }
 
-/* The result over one node; an error of a call is the whole result, for what follows would be noise. */
+/* The result for one node. If a call gives an error, that error is the whole result and the mapping stops. */
 static mf_object *over(mapping *m, const mf_structure *s, int *next)
 {
     if (s->kind == MF_NODE_LEAF)
@@ -74,7 +75,7 @@ static mf_error_object *parted(const mf_structure *a, const mf_structure *b, int
     return e;
 }
 
-/* Takes tree k into m; NULL or what is wrong with it. */
+/* Takes tree k into m; returns NULL or an error. */
 static mf_error_object *take(mapping *m, int k, mf_value tree)
 {
     int n;

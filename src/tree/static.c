@@ -1,5 +1,5 @@
-/* Statics: compile-time constants as leaves. Invariant: equal statics are one object, so a trace's key compares pointers. Strings, bytes
- * and slices live as long as the process; a module's static as long as somebody holds it. */
+/* Statics: compile-time constants as leaves. Invariant: equal statics are one object, so the key of a trace compares pointers. Strings,
+ * bytes and slices live as long as the process; a module's static lives as long as something holds it. */
 #include "tree/tree.h"
 
 #include "base/memory/alloc.h"
@@ -11,7 +11,7 @@
 static mf_hash_map statics; /* guarded by lock */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Strings, bytes and slices are told apart by their interned bytes, modules by their object. */
+/* Strings, bytes and slices are identified by their interned bytes, modules by their object. */
 static uint64_t hash_of(const mf_static_object *s)
 {
     uint64_t key = (uint64_t)(uintptr_t)(s->what == MF_STATIC_MODULE ? (const void *)s->module : (const void *)s->bytes);
@@ -51,7 +51,7 @@ static mf_static_object *find_or_add(const mf_static_object *like)
     s->size = like->size;
     s->bytes = like->bytes;
     if (s->what != MF_STATIC_MODULE)
-        mf_retain(s); /* the table's own: never ends */
+        mf_retain(s); /* the table's reference, never dropped */
     return s;
 }
 
@@ -117,7 +117,7 @@ mf_value mf_static_bytes(const void *bytes, size_t size)
 mf_value mf_index_slice(mf_slice slice)
 {
     MF_ENTER(MF_FORKED);
-    int64_t key[4] = { slice.is_slice, slice.start, slice.stop, slice.step }; /* without the struct's padding */
+    int64_t key[4] = { slice.is_slice, slice.start, slice.stop, slice.step }; /* a key without the struct's padding */
     const char *kept = mf_intern_n((const char *)key, sizeof key);
     return value_or_memory(interned(&(mf_static_object){ .what = MF_STATIC_SLICE, .slice = slice, .size = sizeof key, .bytes = kept }));
 }

@@ -1,5 +1,5 @@
-/* Asking values how they are: error, ready, deleted. Invariant: a question about an array waits for it, for a pending array may yet turn
- * out to be an error; asking for an error's words or code counts as handling it. */
+/* The status of values: error, ready, deleted. Invariant: a question about an array waits for it, since a pending array may still become an
+ * error; asking for an error's text or code handles it. */
 #include "tree/tree.h"
 
 #include "array/array.h"
@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* The error of one leaf: a new reference or NULL. */
+/* The error of one leaf, a new reference, or NULL. */
 static mf_error_object *error_of_leaf(mf_object *o)
 {
     if (mf_object_is(o, &mf_error_class))
@@ -16,7 +16,7 @@ static mf_error_object *error_of_leaf(mf_object *o)
     return mf_object_is(o, &mf_array_class) ? mf_array_wait((const mf_array *)o) : NULL;
 }
 
-/* The first error in a value, with which the others are handled; waits for its arrays: a new reference or NULL. */
+/* The first error in a value, a new reference, or NULL; waits for the arrays. Handling it handles the others too. */
 static mf_error_object *error_in(mf_value v)
 {
     mf_object *o = mf_object_of(v), *self, *const * leaves;
@@ -37,7 +37,7 @@ static mf_error_object *error_in(mf_value v)
     return first;
 }
 
-/* Borrowed from v's object or from the innermost scope. */
+/* The result is borrowed from v's object or from the innermost scope. */
 static mf_error_object *seen_error(mf_value v)
 {
     mf_error_object *e = error_in(v);
@@ -47,11 +47,11 @@ static mf_error_object *seen_error(mf_value v)
     if (&e->object == mf_object_of(v))
         mf_drop(e);
     else
-        (void)mf_value_new(e); /* the scope holds it, and with it the message */
+        (void)mf_value_new(e); /* the scope keeps the error and its message alive */
     return e;
 }
 
-/* Whether, without making or handling an error. */
+/* Whether a leaf is an error or has failed; makes and handles no error. */
 static bool is_bad_leaf(mf_object *o)
 {
     if (!mf_object_is(o, &mf_array_class))
@@ -60,7 +60,7 @@ static bool is_bad_leaf(mf_object *o)
     if (atomic_load(&a->deleted))
         return true;
     mf_error_object *e = mf_array_wait(a);
-    mf_drop(e); /* the future holds it still */
+    mf_drop(e); /* the future still holds it */
     return e != NULL;
 }
 
@@ -106,7 +106,7 @@ mf_status(mf_block_until_ready)(mf_value v)
     mf_error_object *first = NULL;
     if (o)
         mf_tree_flatten(o, &leaves, &count, &self);
-    for (int i = 0; i < count; i++) { /* waits for all, whatever the first one says */
+    for (int i = 0; i < count; i++) { /* waits for all arrays, even after an error */
         mf_error_object *e = error_of_leaf(leaves[i]);
         if (first)
             mf_drop(e);
@@ -135,11 +135,11 @@ bool(mf_is_deleted)(mf_value v)
 static void delete_array(mf_array *a)
 {
     const char *expected = NULL;
-    mf_error_object *failed = a->future ? mf_array_wait(a) : NULL; /* what fills it writes to its memory */
+    mf_error_object *failed = a->future ? mf_array_wait(a) : NULL; /* the memory may still be written to */
     mf_error_ignore(failed);
     if (!atomic_compare_exchange_strong(&a->deleted, &expected, "deleted"))
         return;
-    mf_drop(mf_array_give_up(a)); /* where somebody reads, the memory ends with the array */
+    mf_drop(mf_array_give_up(a)); /* if somebody is reading, the memory is freed with the array */
 }
 
 mf_status(mf_delete)(mf_value v)
@@ -150,7 +150,7 @@ mf_status(mf_delete)(mf_value v)
     if (o)
         mf_tree_flatten(o, &leaves, &count, &self);
     for (int i = 0; i < count; i++) {
-        if (mf_object_is(leaves[i], &mf_error_class)) /* of a handle that has ended, say */
+        if (mf_object_is(leaves[i], &mf_error_class)) /* for instance the error of a stale handle */
             return mf_error_remember(mf_retain(leaves[i]));
         if (!mf_object_is(leaves[i], &mf_array_class))
             return mf_error_remember(mf_error_new(MF_ERROR_ARGUMENT, "mf_delete: %s is no array", leaves[i]->kind->name));

@@ -6,7 +6,7 @@
 #include <string.h>
 
 static _Atomic(mf_interner *) structures;
-static const mf_structure leaf = { .kind = MF_NODE_LEAF, .leaf_count = 1 }, none = { .kind = MF_NODE_NONE }; /* so that they never fail */
+static const mf_structure leaf = { .kind = MF_NODE_LEAF, .leaf_count = 1 }, none = { .kind = MF_NODE_NONE }; /* never fail */
 
 const mf_structure *mf_structure_node(mf_node_kind kind, const mf_namelist *keys, const mf_structure *const *children, int count)
 {
@@ -101,7 +101,7 @@ void mf_structure_describe(mf_text *t, const mf_structure *s)
         mf_text_add(t, "%s'%s'", i ? ", " : " with keys ", s->keys->at[i]);
 }
 
-/* The same, with a dict's keys in braces. */
+/* As mf_structure_describe, but with a dict's keys in braces. */
 static void describe(mf_text *t, const mf_structure *s)
 {
     if (s->kind != MF_NODE_DICT) {

@@ -1,5 +1,5 @@
-/* Tree values: an interned structure with its leaves in order. Invariant: leaves are never trees, a tree's structure is never the leaf's;
- * a tree is immutable, so changing one makes another that shares the leaves. */
+/* Tree values: an interned structure with its leaves in order. Invariants: leaves are never trees, and a tree's structure is never a single
+ * leaf. A tree is immutable: changing it makes another one that shares the leaves. */
 #include "tree/tree.h"
 
 #include "array/array.h"
@@ -19,7 +19,7 @@ static void tree_destroy(mf_object *o)
 }
 const mf_class mf_tree_class = { "tree", tree_destroy };
 
-/* ---- the inside */
+/* ---- internal functions */
 
 const mf_structure *mf_tree_flatten(mf_object *o, mf_object *const **leaves, int *count, mf_object **self)
 {
@@ -111,7 +111,7 @@ static void drop_all(mf_object **objects, int count)
     mf_free(objects);
 }
 
-/* The objects of values, retained: a second stale handle would end the error that the first one gave. */
+/* The objects of values, retained, because looking up a second stale handle destroys the error of the first. */
 static mf_object **objects_of(const char *what, const mf_value *values, int count, int step, mf_error_object **error)
 {
     mf_object **objects = mf_calloc((size_t)count, sizeof *objects);
@@ -163,7 +163,7 @@ typedef struct named {
 
 static int by_key(const void *a, const void *b) { return strcmp(((const named *)a)->key, ((const named *)b)->key); }
 
-/* A dict of these, which are sorted in place. A new reference, or NULL and *error. */
+/* A dict of these items, which are sorted in place. Returns a new reference, or NULL and *error. */
 static mf_object *dict_of(const char *what, named *items, int count, mf_error_object **error)
 {
     qsort(items, (size_t)count, sizeof *items, by_key);
@@ -244,7 +244,7 @@ static mf_error_object *no_such_item(const char *what, const mf_structure *s, co
     return e;
 }
 
-/* Which child of s a step of a path names; -1 and *error. */
+/* Which child of s a step of a path names; -1 and *error if none. */
 static int child_index(const char *what, const mf_structure *s, mf_object *step, mf_error_object **error)
 {
     const char *key = mf_static_text(step);
@@ -276,8 +276,8 @@ static int child_index(const char *what, const mf_structure *s, mf_object *step,
 
 static int64_t between(int64_t low, int64_t x, int64_t high) { return x < low ? low : x > high ? high : x; }
 
-/* tuple[a:b:c] and list[a:b:c], with Python's rules for what lies outside; backwards MF_NONE as stop is before the first. A new reference
- * or NULL and *error. */
+/* tuple[a:b:c] and list[a:b:c], with Python's rules for indices out of range. With a negative step, a stop of MF_NONE is before the first
+ * item. Returns a new reference, or NULL and *error. */
 static mf_object *slice_of(const mf_tree *t, mf_slice s, mf_error_object **error)
 {
     int64_t n = t->structure->child_count, step = s.step ? s.step : 1, back = step < 0;
@@ -288,7 +288,7 @@ static mf_object *slice_of(const mf_tree *t, mf_slice s, mf_error_object **error
     }
     int64_t at = between(-back, s.start < 0 ? s.start + n : s.start, n - back);
     int64_t end = between(-back, s.stop < 0 ? s.stop + n : s.stop, n - back);
-    step = between(-n - 1, step, n + 1); /* a longer one leads nowhere either */
+    step = between(-n - 1, step, n + 1); /* avoids overflow: a longer step ends the loop just as well */
     mf_object **items = mf_calloc((size_t)n + 1, sizeof *items), *o = NULL;
     for (; items && (back ? at > end : at < end); at += step)
         items[count++] = mf_tree_child(t, (int)at);
@@ -300,7 +300,7 @@ static mf_object *slice_of(const mf_tree *t, mf_slice s, mf_error_object **error
     return o;
 }
 
-/* One step into a tree. A new reference or NULL and *error. */
+/* Takes one step of a path into a tree. Returns a new reference, or NULL and *error. */
 static mf_object *step_into(const mf_tree *t, mf_object *step, mf_error_object **error)
 {
     if (mf_object_is(step, &mf_static_class) && ((const mf_static_object *)step)->what == MF_STATIC_SLICE)
@@ -335,7 +335,7 @@ mf_value mf_get_n(mf_value tree, const mf_value *path, int count)
     return i == count || mf_object_is(o, &mf_error_class) ? v : mf_index_array(v, path + i, count - i);
 }
 
-/* t with child `at` replaced (at == child_count: a new last child of name `key`). */
+/* t with child `at` replaced (at == child_count: a new last child named `key`). */
 static mf_object *with_child(const mf_tree *t, int at, const char *key, mf_object *child, mf_error_object **error)
 {
     const mf_structure *s = t->structure;
@@ -359,7 +359,7 @@ static mf_object *with_child(const mf_tree *t, int at, const char *key, mf_objec
     return o;
 }
 
-/* o with what the path names replaced by leaf. A new reference or NULL and *error. */
+/* o with the item at the path replaced by leaf. Returns a new reference, or NULL and *error. */
 static mf_object *replace(mf_object *o, mf_object *leaf, const mf_value *path, int count, mf_error_object **error)
 {
     if (count == 0)
@@ -426,7 +426,7 @@ mf_value(mf_tree_leaves)(mf_value tree)
     return value_or_memory(mf_tree_node(MF_NODE_LIST, NULL, leaves, count));
 }
 
-/* The children of a list or tuple as the leaves of `like`; they may be trees of their own. */
+/* A tree of structure s whose leaves are the children of a list or tuple; these may be trees. */
 static mf_object *refill(const mf_structure *s, const mf_tree *from, int *next)
 {
     if (s->kind == MF_NODE_LEAF)
@@ -464,7 +464,7 @@ mf_value(mf_tree_unflatten)(mf_value like, mf_value leaves)
 
 /* ---- records: C structs of values, as dicts */
 
-/* The next field of "w, b"; gives its length and moves on. */
+/* The next field of "w, b"; stores its length and advances. */
 static const char *next_field(const char **fields, size_t *length)
 {
     const char *s = *fields + strspn(*fields, " \t\n,");

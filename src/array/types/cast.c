@@ -1,11 +1,11 @@
-/* Conversion between dtypes, scalars and whole arrays. Invariant: every pair follows JAX: integers wrap, floats saturate into integers,
- * NaN gives 0, anything but zero is true, complex gives its real part, f16 and bf16 round to nearest even (bf16 by way of f32). */
+/* Conversion between dtypes, of scalars and whole arrays. Invariant: every pair follows JAX: integers wrap, float to integer saturates, NaN
+ * becomes 0, all but zero is true, complex to real takes the real part, f16 and bf16 round to nearest even (bf16 by way of f32). */
 #include "array/types/dtype.h"
 
 #include <math.h>
 #include <string.h>
 
-/* ---- half precision, by integer operations: the same bits on every machine */
+/* ---- 16-bit floats, by integer operations: the same bits on every machine */
 
 static uint32_t bits_of_float(float x)
 {
@@ -28,7 +28,7 @@ uint16_t mf_f32_to_f16(float x)
         return (uint16_t)(sign | 0x7e00u | (a >> 13 & 0x3ffu));
     if (a >= 0x477ff000u) /* 65520 and more round to infinity */
         return (uint16_t)(sign | 0x7c00u);
-    if (a < 0x38800000u) { /* below 2^-14: let the addition of 0.5 put the last place where a subnormal's is */
+    if (a < 0x38800000u) { /* below 2^-14: adding 0.5 rounds at a subnormal's last place */
         uint32_t m = bits_of_float(float_of_bits(a) + 0.5f);
         return (uint16_t)(sign | (m - 0x3f000000u));
     }
@@ -56,20 +56,20 @@ uint16_t mf_f32_to_bf16(float x)
 
 float mf_bf16_to_f32(uint16_t x) { return float_of_bits((uint32_t)x << 16); }
 
-/* Through f32 with the last bit made sticky, so that rounding twice is rounding once. */
+/* By way of f32 with a sticky last bit, so that rounding twice gives what rounding once does. */
 static uint16_t f64_to_f16(double x)
 {
     float f = (float)x;
     if (!isnan(x) && isfinite(f) && (double)f != x) {
         uint32_t u = bits_of_float(f);
-        if (fabs((double)f) > fabs(x)) /* back to the one nearer to zero */
+        if (fabs((double)f) > fabs(x)) /* back toward zero */
             u--;
         f = float_of_bits(u | 1u);
     }
     return mf_f32_to_f16(f);
 }
 
-/* ---- element types. Half precision has a wrapper each, so that a pair is told by its C types. */
+/* ---- element types. The 16-bit floats have a struct each, so that the C types tell all dtypes apart. */
 
 typedef struct half {
     uint16_t bits;
@@ -85,7 +85,7 @@ typedef struct pair64 {
 } pair64;
 typedef uint8_t truth;
 
-/* What an element is read as: a C number that holds it exactly. */
+/* Readers: convert an element to a C number that holds it exactly. */
 static inline uint8_t get_truth(truth x) { return x != 0; }
 static inline int8_t get_i8(int8_t x) { return x; }
 static inline int16_t get_i16(int16_t x) { return x; }
@@ -102,7 +102,7 @@ static inline double get_f64(double x) { return x; }
 static inline float get_c64(pair32 x) { return x.re; }
 static inline double get_c128(pair64 x) { return x.re; }
 
-/* Saturating float to integer: `above` is the first double beyond the range. Casts stay inside it, so nothing is undefined. */
+/* Saturating float to integer: `above` is the first double beyond the range. The casts stay within it, so nothing is undefined. */
 #define SATURATE(name, type, below, above, least, most) \
     static inline type name(double x) { return x >= (above) ? (most) : x <= (below) ? (least) : x != x ? 0 : (type)x; }
 SATURATE(fit_i8, int8_t, -129.0, 128.0, INT8_MIN, INT8_MAX)
@@ -114,7 +114,7 @@ SATURATE(fit_u16, uint16_t, -1.0, 65536.0, 0, UINT16_MAX)
 SATURATE(fit_u32, uint32_t, -1.0, 4294967296.0, 0, UINT32_MAX)
 SATURATE(fit_u64, uint64_t, -1.0, 0x1p64, 0, UINT64_MAX)
 
-/* put_<to>_i takes any integer as wide as it is, put_<to>_d any float. */
+/* put_<to>_i takes any integer, extended to 64 bits; put_<to>_d any float. */
 static inline truth put_truth_i(uint64_t x) { return x != 0; }
 static inline truth put_truth_d(double x) { return x != 0; }
 #define PUT_INTEGER(name, type)                                       \
@@ -129,13 +129,13 @@ PUT_INTEGER(u16, uint16_t)
 PUT_INTEGER(u32, uint32_t)
 PUT_INTEGER(u64, uint64_t)
 
-/* Half precision from f32 (f) and f64 (d). */
+/* 16-bit floats from f32 (f) and f64 (d). */
 static inline half put_f16_d(double x) { return (half){ f64_to_f16(x) }; }
 static inline half put_f16_f(float x) { return (half){ mf_f32_to_f16(x) }; }
 static inline brain put_bf16_f(float x) { return (brain){ mf_f32_to_bf16(x) }; }
 static inline brain put_bf16_d(double x) { return put_bf16_f((float)x); }
 
-/* ---- whole arrays: a loop for each pair. The macro arguments: dtype, C type, reader, kind of what it reads. */
+/* ---- whole arrays: one loop per pair. The macro arguments: dtype, C type, reader, kind of number that it gives. */
 /* clang-format off */
 #define SOURCES(F, ...) \
     F(MF_BOOL, truth, get_truth, int, __VA_ARGS__) \
@@ -155,7 +155,7 @@ static inline brain put_bf16_d(double x) { return put_bf16_f((float)x); }
     F(MF_C128, pair64, get_c128, double, __VA_ARGS__)
 /* clang-format on */
 
-/* How a value x of a kind becomes an element of the target. */
+/* How a number x of a kind becomes an element of the target. */
 #define AS_truth_int(x)    put_truth_i((uint64_t)(x))
 #define AS_truth_float(x)  put_truth_d((double)(x))
 #define AS_truth_double(x) put_truth_d(x)
@@ -237,7 +237,7 @@ CONVERT_TO(f64, double)
 CONVERT_TO(c64, pair32)
 CONVERT_TO(c128, pair64)
 
-/* Complex to complex and to bool look at both parts. */
+/* Complex to complex and complex to bool use both parts. */
 static bool convert_complex(mf_dtype to, void *out, mf_dtype from, const void *in, int64_t count)
 {
     if (!mf_dtype_is_complex(from) || (to != MF_BOOL && !mf_dtype_is_complex(to)))

@@ -1,5 +1,5 @@
-/* The table of dtypes and JAX's promotion. Invariant: everything that is known of a dtype is in its one row here; promotion is the least
- * upper bound in JAX's lattice, whose edges stand below as JAX's documentation draws them, in 32 bits where neither operand has 64. */
+/* The table of dtypes, and JAX's promotion. Invariant: all facts about a dtype are in its one row. Promotion is the least upper bound in
+ * JAX's lattice, whose edges are below as in JAX's documentation, but in 32 bits where neither operand has 64. */
 #include "array/types/dtype.h"
 
 #include <float.h>
@@ -19,7 +19,7 @@ static const struct row {
     [MF_I8] = { "int8", "i8", 1, SIGNED, INT8_MAX, INT8_MIN, INT8_MAX },
     [MF_I16] = { "int16", "i16", 2, SIGNED, INT16_MAX, INT16_MIN, INT16_MAX },
     [MF_I32] = { "int32", "i32", 4, SIGNED, INT32_MAX, INT32_MIN, INT32_MAX },
-    [MF_I64] = { "int64", "i64", 8, SIGNED, 0x1p63, -0x1p63, 0x1p63 }, /* as doubles go: stores saturate */
+    [MF_I64] = { "int64", "i64", 8, SIGNED, 0x1p63, -0x1p63, 0x1p63 }, /* as doubles: out of int64's range by one, but stores saturate */
     [MF_U8] = { "uint8", "u8", 1, UNSIGNED, UINT8_MAX, 0, UINT8_MAX },
     [MF_U16] = { "uint16", "u16", 2, UNSIGNED, UINT16_MAX, 0, UINT16_MAX },
     [MF_U32] = { "uint32", "u32", 4, UNSIGNED, UINT32_MAX, 0, UINT32_MAX },
@@ -58,7 +58,7 @@ mf_dtype mf_dtype_parse(const char *s, int length)
 
 /* ---- promotion */
 
-/* Nodes of the lattice: the dtypes, and the weak integer, float and complex between them. */
+/* Nodes of the lattice: the dtypes, and the weak integer, float and complex types between them. */
 enum { WEAK_INT = MF_C128 + 1, WEAK_FLOAT, WEAK_COMPLEX, NODES };
 #define BIT(n) (1u << (n))
 
@@ -104,7 +104,7 @@ static void fill_joins(void)
     for (int a = MF_BOOL; a < NODES; a++)
         for (int b = MF_BOOL; b < NODES; b++) {
             uint32_t common = above[a] & above[b];
-            for (int n = MF_BOOL; n < NODES; n++) /* the least bound is the one below all the others */
+            for (int n = MF_BOOL; n < NODES; n++) /* the least upper bound is below all other common bounds */
                 if (common & BIT(n) && above[n] == common)
                     joins[a][b] = (uint8_t)n;
         }
@@ -125,12 +125,12 @@ mf_dtype mf_dtype_promote(mf_dtype a, bool a_weak, mf_dtype b, bool b_weak, bool
     *weak = a_weak && b_weak;
     if (a == b)
         return a;
-    if ((unsigned)a > MF_C128 || (unsigned)b > MF_C128 || !a || !b) /* keys join with nothing else */
+    if ((unsigned)a > MF_C128 || (unsigned)b > MF_C128 || !a || !b) /* keys promote with nothing else */
         return MF_DTYPE_DEFAULT;
     pthread_once(&once, fill_joins);
     /* Two weak types join as their strong counterparts, and the result is weak. */
     int node = *weak ? joins[a][b] : joins[node_of(a, a_weak)][node_of(b, b_weak)];
-    if (node == MF_I64 && mf_dtype_size(a) < 8 && mf_dtype_size(b) < 8) /* u32 with a signed one */
+    if (node == MF_I64 && mf_dtype_size(a) < 8 && mf_dtype_size(b) < 8) /* u32 with a signed integer */
         node = MF_I32;
     if (node < WEAK_INT)
         return (mf_dtype)node;

@@ -1,4 +1,4 @@
-/* Array types. Invariant: equal types have one address, and rank, size and bytes of every type fit. */
+/* Array types. Invariant: equal types have one address; the rank, size and bytes of every type are within bounds. */
 #include "array/types/type.h"
 
 #include "base/memory/intern.h"
@@ -21,12 +21,12 @@ const mf_type *mf_type_get(mf_dtype dtype, bool weak, int rank, const int64_t *d
     if (rank < 0 || rank > MF_RANK || dtype <= MF_DTYPE_DEFAULT || dtype > MF_KEY)
         return NULL;
     mf_type t;
-    memset(&t, 0, sizeof t); /* padding too: the bytes are the key */
+    memset(&t, 0, sizeof t); /* clears the padding too: the bytes are the key */
     t.dtype = dtype;
     t.weak = weak;
     t.rank = rank;
     t.size = 1;
-    int64_t nonzero = mf_dtype_size(dtype); /* an empty array's other dimensions must fit as well */
+    int64_t nonzero = mf_dtype_size(dtype); /* an empty array's nonzero dimensions must fit as well */
     for (int i = 0; i < rank; i++) {
         t.dims[i] = dims[i];
         if (dims[i] < 0 || (dims[i] > 0 && nonzero > MOST_BYTES / dims[i]))

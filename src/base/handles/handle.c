@@ -1,9 +1,9 @@
-/* The table of handles: slots in chunks that never move, found by index, guarded by generation. Every thread keeps some free slots of its
- * own, so making and ending handles takes no lock. Invariant: a slot's generation is odd exactly while a handle names it, and changes
- * whenever that begins or ends; a slot whose generations are used up is not used again.
- * A handle that another thread may end is pinned while it is read: who reads counts himself in and then looks at the generation, who ends
- * changes the generation and then looks at the count. So one of them sees the other: the reader finds the handle stale, or the object is
- * given up by the last reader. */
+/* The table of handles: slots in chunks that never move, found by index, guarded by a generation. Every thread keeps some free slots, so
+ * making and ending handles takes no lock. Invariant: a slot's generation is odd exactly while a handle names it, and changes whenever a
+ * handle begins or ends; a slot whose generations are used up is retired.
+ * A handle that another thread may end is pinned while it is read. The reader increments the pin count and then checks the generation; the
+ * thread that ends the handle changes the generation and then checks the count. So at least one of them sees the other: either the reader
+ * finds the handle stale, or the last reader releases the object. */
 #include "base/handles/handle.h"
 
 #include "base/memory/alloc.h"
@@ -16,10 +16,10 @@
 #define CHUNK_SLOTS (1u << CHUNK_BITS)
 #define CHUNKS      (1u << 16)
 #define MOST_SLOTS  (CHUNKS << CHUNK_BITS)
-#define BATCH       64   /* slots that a thread takes at once */
-#define KEEP_FREE   1024 /* more than so many and half go back */
-#define ENDED       128  /* a power of two */
-#define LATEST      4    /* a function's operands are looked up several times each */
+#define BATCH       64   /* slots that a thread takes from the shared list at once */
+#define KEEP_FREE   1024 /* with more free slots than this, a thread returns half */
+#define ENDED       128  /* length of the ring my_ended; a power of two */
+#define LATEST      4    /* pins searched first: a function looks each operand up several times */
 
 enum { SLOT_MEMORY = 1, SLOT_FORK = 2, SLOTS_RESERVED = 3 };
 
@@ -28,19 +28,19 @@ static mf_slot first_chunk[CHUNK_SLOTS] = {
     [SLOT_FORK] = { .generation = 1, .object = &mf_error_fork_object.object },
 };
 static _Atomic(mf_slot *) chunks[CHUNKS] = { first_chunk };
-static uint32_t made = SLOTS_RESERVED; /* guarded by lock, as is the list of free slots */
+static uint32_t made = SLOTS_RESERVED; /* number of slots handed out so far; guarded by lock, like the shared free list */
 static uint32_t shared_free, shared_count;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static _Thread_local uint32_t my_free, my_count;
-static _Thread_local mf_error_object *my_stale; /* the error that the last stale handle gave */
-/* The handles that this thread ended last, and where: their slots are the first to be used again. */
+static _Thread_local mf_error_object *my_stale; /* the error that this thread's last stale handle gave */
+/* The handles that this thread ended last, and where. Their slots are the first to be reused, so the slots no longer say where. */
 static _Thread_local struct ended {
     uint64_t handle;
     const void *where;
-} * my_ended; /* ENDED of them; NULL: none yet, or no memory for it */
+} * my_ended; /* a ring of ENDED entries; NULL: none yet, or no memory for it */
 static _Thread_local uint32_t my_ended_count;
-/* The handles that this thread has pinned, the latest last; mf_pinned counts them. */
+/* The handles that this thread has pinned, the latest last; mf_pinned is their number. */
 static _Thread_local uint64_t few_pins[8], *my_pins;
 static _Thread_local uint32_t my_pins_room;
 _Thread_local uint32_t mf_pinned;
@@ -191,7 +191,7 @@ uint64_t mf_handle_new(void *object) { return name(object, mf_scope_innermost())
 
 uint64_t mf_handle_new_kept(void *object)
 {
-    (void)mf_scope_innermost(); /* sees to it that this thread's end is noticed */
+    (void)mf_scope_innermost(); /* ensures that the thread's end is noticed */
     return name(object, NULL);
 }
 
@@ -206,18 +206,18 @@ uint64_t mf_handle_keep_one(_Atomic uint64_t *at, mf_object *o)
     return known;
 }
 
-/* Nobody can reach the object by this slot any more. */
+/* Frees a slot whose object can no longer be reached through it. */
 static void free_slot(uint32_t index, mf_slot *slot)
 {
     mf_object *object = atomic_exchange_explicit(&slot->object, NULL, memory_order_relaxed);
-    if (atomic_load_explicit(&slot->generation, memory_order_relaxed)) /* 0 again: used up, and retired */
+    if (atomic_load_explicit(&slot->generation, memory_order_relaxed)) /* 0: the generation wrapped around, the slot is retired */
         put_mine(index, slot);
     if (my_count > KEEP_FREE)
         give_back(KEEP_FREE / 2);
-    mf_drop(object); /* last: what it runs may use the table */
+    mf_drop(object); /* last, because the destructor may use the table */
 }
 
-/* The slot has been ended: frees it if this was the last that kept it. */
+/* Frees an ended slot unless another thread still pins it. */
 static void free_if_last(uint32_t index, mf_slot *slot)
 {
     uint32_t last = MF_SLOT_ENDED;
@@ -230,7 +230,7 @@ void mf_slot_end(uint32_t index, mf_slot *slot, uint32_t generation, const void 
     atomic_store_explicit(&slot->closed, where, memory_order_relaxed);
     if (!atomic_compare_exchange_strong(&slot->generation, &generation, generation + 1))
         return;
-    (void)mf_scope_innermost(); /* sees to it that the slot is handed on when this thread ends */
+    (void)mf_scope_innermost(); /* ensures that the slot is handed back when this thread ends */
     if (!my_ended)
         my_ended = mf_calloc(ENDED, sizeof *my_ended);
     if (my_ended)
@@ -269,7 +269,7 @@ uint64_t mf_handle_replace(uint64_t handle, void *object)
     uint32_t generation = (uint32_t)(handle >> 32);
     if (generation > UINT32_MAX - 4 || !atomic_compare_exchange_strong(&slot->generation, &generation, generation + 1))
         return 0;
-    if (atomic_load(&slot->pins)) { /* somebody reads it just now */
+    if (atomic_load(&slot->pins)) { /* another thread is reading it */
         atomic_store(&slot->generation, generation);
         return 0;
     }
@@ -282,7 +282,7 @@ uint64_t mf_handle_replace(uint64_t handle, void *object)
 
 /* ---- reading */
 
-/* Whether mf_assign has put another value in the place of this one, in a variable that still holds one. */
+/* The slot, if mf_assign has replaced the value that this handle named and the variable still holds a value; else NULL. */
 static const mf_slot *assigned(uint64_t handle)
 {
     uint32_t index = (uint32_t)handle, generation = (uint32_t)(handle >> 32);
@@ -293,7 +293,7 @@ static const mf_slot *assigned(uint64_t handle)
     return now & 1 && generation >= atomic_load_explicit(&slot->named, memory_order_relaxed) && generation < now ? slot : NULL;
 }
 
-/* Where the handle's scope was closed, as long as its slot has not been used again or this thread ended it lately. */
+/* Where the handle's scope was closed; known until its slot is reused, and for the last ENDED handles that this thread ended. */
 static const void *closed_at(uint64_t handle)
 {
     uint32_t index = (uint32_t)handle, ended = (uint32_t)(handle >> 32) + 1;
@@ -308,7 +308,8 @@ static const void *closed_at(uint64_t handle)
                : NULL;
 }
 
-/* No handle is as small, for its generation would be even, nor a negative number of 32 bits, whose slot there is not. */
+/* An integer passed as a handle. No handle is below 2^32, since generations of live handles are odd and so at least 1; and a negative 32-bit
+ * number names a slot beyond the last one. */
 static bool is_number(uint64_t handle)
 {
     int64_t n = (int64_t)handle;
@@ -350,7 +351,7 @@ static mf_object *stale(uint64_t handle)
 {
     mf_error_object *e = why_stale(handle);
     if (e != &mf_error_memory_object)
-        atomic_store(&e->debt, MF_ERROR_NOBODYS); /* a mere look; who makes it a value or remembers it owes: mf_error_owe */
+        atomic_store(&e->debt, MF_ERROR_NOBODYS); /* owed once it becomes a value or is remembered (mf_error_owe) */
     mf_error_object *before = my_stale;
     my_stale = e;
     (void)mf_scope_innermost();
@@ -379,7 +380,7 @@ static bool room_for_pin(void)
     const uint32_t few = sizeof few_pins / sizeof *few_pins, room = my_pins ? my_pins_room : few;
     if (mf_pinned < room)
         return true;
-    (void)mf_scope_innermost(); /* sees to it that the memory ends with this thread */
+    (void)mf_scope_innermost(); /* ensures that the memory is freed when this thread ends */
     uint64_t *more = mf_realloc(my_pins, 2 * (size_t)room * sizeof *more);
     if (!more)
         return false;
@@ -390,7 +391,7 @@ static bool room_for_pin(void)
     return true;
 }
 
-/* Whether the handle is one of the latest `among` that this thread has pinned: its object is there still, whoever ended the handle. */
+/* Whether the handle is among the last `among` that this thread pinned. If so its object is still alive, whoever ended the handle. */
 static bool is_pinned(uint64_t handle, uint32_t among)
 {
     const uint64_t *p = pins();
@@ -400,7 +401,7 @@ static bool is_pinned(uint64_t handle, uint32_t among)
     return false;
 }
 
-/* False when the handle has ended. */
+/* Pins the handle's slot; false when the handle has ended. */
 static bool pin(uint64_t handle, uint32_t index, mf_slot *slot)
 {
     atomic_fetch_add(&slot->pins, 1);
@@ -412,7 +413,7 @@ static bool pin(uint64_t handle, uint32_t index, mf_slot *slot)
     return true;
 }
 
-/* The handle is another thread's, or anybody's, or stale. */
+/* The object of a handle that is not in one of this thread's scopes: another thread's, a kept one, or stale (slot is NULL). */
 static __attribute__((noinline)) mf_object *shared_object(uint64_t handle, mf_slot *slot)
 {
     uint32_t index = (uint32_t)handle;
@@ -429,12 +430,12 @@ static __attribute__((noinline)) mf_object *shared_object(uint64_t handle, mf_sl
     return atomic_load_explicit(&slot->object, memory_order_relaxed);
 }
 
-/* NULL when the handle is stale. A public function that looks twice sees the same twice. */
+/* NULL when the handle is stale. Repeated look-ups within one public function give the same object. */
 static inline mf_object *object_of(uint64_t handle)
 {
     mf_slot *slot = slot_of(handle);
     const void *thread = slot ? atomic_load_explicit(&slot->thread, memory_order_relaxed) : NULL;
-    if (thread && thread == mf_this_thread) /* nobody else ends it */
+    if (thread && thread == mf_this_thread) /* only this thread can end it */
         return atomic_load_explicit(&slot->object, memory_order_relaxed);
     return shared_object(handle, slot);
 }

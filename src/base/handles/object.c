@@ -1,4 +1,4 @@
-/* Counted objects. Invariant: the thread that takes the count to zero, and only that one, destroys. */
+/* Counted objects. Invariant: an object is destroyed once, by the thread that brings its count to zero. */
 #include "base/handles/object.h"
 
 #include "base/memory/alloc.h"

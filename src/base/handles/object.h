@@ -43,9 +43,10 @@ static inline void mf_drop(const void *object)
         mf_object_end(o);
 }
 
-/* A new reference, or NULL when o is already being destroyed: for tables that hold objects weakly, under the lock that their destroy takes. */
+/* Returns a new reference, or NULL when o is already being destroyed. For tables of weak references; call it with the lock held that the
+ * object's destroy function takes. */
 void *mf_retain_if_alive(void *object);
-/* The count of an object that lives as long as the process (statically made): no number of drops ends it. */
+/* The count of a static object, which lives as long as the process: no number of drops brings it to zero. */
 #define MF_IMMORTAL (INT32_MIN / 2)
 
 static inline bool mf_object_is(const mf_object *o, const mf_class *kind) { return o && o->kind == kind; }

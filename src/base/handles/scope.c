@@ -1,5 +1,5 @@
-/* Scopes: a stack per thread of lists of slots. Invariant: a slot is in the list of exactly the scope it names; only the thread whose scope
- * that is changes the list. The outermost scope of a thread needs no memory and closes when the thread ends. */
+/* Scopes: per thread, a stack of lists of slots. Invariant: a slot is in the list of exactly the scope that it names, and only the scope's
+ * thread changes the list. A thread's outermost scope needs no memory and closes when the thread ends. */
 #include "base/handles/handle.h"
 
 #include "base/memory/alloc.h"
@@ -19,7 +19,7 @@ struct mf_scope {
 static _Thread_local mf_scope outermost;
 _Thread_local const void *mf_this_thread;
 static _Thread_local mf_scope *innermost, *spare;
-static mf_scope *shared_spare; /* scopes are never freed: a wrong handle may still name one */
+static mf_scope *shared_spare; /* scopes are never freed: a wrong mf_scope pointer may still refer to one */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -41,7 +41,7 @@ static void leave_thread(void)
     innermost = NULL;
 }
 
-/* What a thread has to destroy of its own goes before the handlers of exit; a key's destructor is not called then at all. */
+/* A thread's own destructors run before the handlers of exit. A destructor of a thread-specific key would not run at exit at all. */
 extern int __cxa_thread_atexit_impl(void (*destroy)(void *), void *object, void *library) __attribute__((weak));
 extern void *__dso_handle __attribute__((visibility("hidden")));
 _Atomic(mf_thread_leaves) mf_on_thread_leaves;
@@ -108,7 +108,7 @@ void mf_scope_lose(uint32_t index, mf_slot *slot)
     atomic_store_explicit(&slot->thread, NULL, memory_order_relaxed);
 }
 
-/* Oldest first, so that of several unhandled errors the first is reported first. */
+/* Ends the oldest first, so that unhandled errors are reported in order. */
 static void end_all(mf_scope *s, const void *where)
 {
     while (s->first) {
@@ -134,19 +134,19 @@ mf_scope *mf_scope_open(void)
             shared_spare = s->outer;
         pthread_mutex_unlock(&lock);
         if (!s && !(s = mf_alloc(sizeof *s)))
-            return NULL; /* values then live in the scope outside: later than wished, but safely */
+            return NULL; /* values then live in the enclosing scope: longer than needed, but safely */
     }
     *s = (mf_scope){ .outer = outer, .thread = &outermost };
     return innermost = s;
 }
 
-/* Closes every scope down to s, s included (the outermost is emptied and stays). */
+/* Closes every scope down to and including s (the outermost is emptied and stays). */
 static void close_until(mf_scope *s, const void *where)
 {
     for (;;) {
         mf_scope *closing = innermost;
         if (closing != &outermost)
-            innermost = closing->outer; /* first: what ends may run the error hook, whose values need a scope */
+            innermost = closing->outer; /* before end_all: a destructor may call the error hook, whose values need a scope */
         end_all(closing, where);
         if (closing == &outermost)
             return;
@@ -189,7 +189,7 @@ mf_value(mf_escape)(mf_value v)
     uint32_t index;
     mf_slot *slot = mf_slot_of(v.handle, &index);
     if (!slot) {
-        v = mf_value_of(mf_handle_get(v.handle)); /* the error that says so, in the innermost scope */
+        v = mf_value_of(mf_handle_get(v.handle)); /* the error of the stale handle, as a value in the innermost scope */
         slot = mf_slot_of(v.handle, &index);
     }
     if (slot && mf_slot_is_mine(slot) && slot->scope == from && from->outer) {
@@ -199,7 +199,7 @@ mf_value(mf_escape)(mf_value v)
     return v;
 }
 
-/* A handle for what v names, in `owner` (NULL: kept). */
+/* A new handle in scope `owner` (NULL: kept) for the object that v names. */
 static mf_value name_in(mf_scope *owner, mf_value v)
 {
     mf_object *o = mf_handle_get(v.handle);

@@ -7,10 +7,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { ARENA_FIRST = 480, ARENA_BLOCK = 4064 }; /* the first block's bytes, and how far they double: most programs are small */
+enum { ARENA_FIRST = 480, ARENA_BLOCK = 4064 }; /* the first block's bytes, and where doubling stops: most programs are small */
 
 #ifndef NDEBUG
-static _Atomic int64_t fail_countdown; /* 0: off */
+static _Atomic int64_t fail_countdown; /* allocations left until the one that fails; 0: off */
 static _Atomic int fail_read;
 
 static void read_environment(void)
@@ -35,7 +35,7 @@ int mf_alloc_must_fail(void)
     if (!atomic_load_explicit(&fail_countdown, memory_order_relaxed))
         return 0;
     int64_t before = atomic_fetch_sub(&fail_countdown, 1);
-    if (before <= 0) /* another thread had the last one */
+    if (before <= 0) /* another thread had reached the failing allocation */
         atomic_fetch_add(&fail_countdown, 1);
     return before == 1;
 }
@@ -46,28 +46,28 @@ int mf_alloc_must_fail(void) { return 0; }
 
 void *mf_alloc(size_t bytes) { return mf_alloc_must_fail() ? NULL : malloc(bytes ? bytes : 1); }
 
-/* What is small comes from the thread's own cache, which glibc's calloc passes by. */
+/* Small allocations go through malloc, which uses the thread's own cache; glibc's calloc does not. */
 void *mf_calloc(size_t count, size_t size)
 {
     enum { SMALL = 1024 };
     if (count > SMALL || size > SMALL || count * size > SMALL)
         return mf_alloc_must_fail() ? NULL : calloc(count ? count : 1, size ? size : 1);
     void *made = mf_alloc(count * size);
-    __asm__ volatile("" : : "r"(made) : "memory"); /* or the two become a calloc again */
+    __asm__ volatile("" : : "r"(made) : "memory"); /* keeps the compiler from merging the two into a calloc */
     return made ? memset(made, 0, count * size) : NULL;
 }
 
 void *mf_realloc(void *p, size_t bytes) { return mf_alloc_must_fail() ? NULL : realloc(p, bytes ? bytes : 1); }
 void mf_free(void *p) { free(p); }
 
-/* A few are asked of the allocator, which gives a little from where it has more; many would have to be mapped. */
+/* Up to FEW bytes the allocator is tried, since it may have free memory; for more a mapping is tried, as the allocator would need one. */
 bool mf_memory_to_spare(size_t bytes)
 {
     enum { FEW = 1 << 16 };
     void *few = mf_alloc(bytes < FEW ? bytes : FEW);
     if (!few)
         return false;
-    __asm__ volatile("" : : "r"(few) : "memory"); /* no compiler drops the pair */
+    __asm__ volatile("" : : "r"(few) : "memory"); /* keeps the compiler from dropping the pair */
     mf_free(few);
     if (bytes <= FEW)
         return true;
@@ -111,7 +111,7 @@ void *mf_arena_alloc(mf_arena *a, size_t bytes)
         if (!b)
             return NULL;
         b->size = size;
-        if (a->head && bytes > ARENA_BLOCK / 2 && a->head->used < a->head->size / 2) { /* a large piece does not waste the open block */
+        if (a->head && bytes > ARENA_BLOCK / 2 && a->head->used < a->head->size / 2) { /* a large piece leaves the open block in use */
             b->next = a->head->next;
             a->head->next = b;
         } else {
@@ -143,7 +143,7 @@ int mf_grow(void *array_pointer, int *capacity, int needed, size_t element)
     if (needed < 0 || wanted > INT32_MAX)
         return 0;
     void *old;
-    memcpy(&old, array_pointer, sizeof old); /* the caller's pointer has a type of its own */
+    memcpy(&old, array_pointer, sizeof old); /* the caller's pointer has another type, so it is read as bytes */
     void *p = mf_realloc(old, (size_t)wanted * element);
     if (!p)
         return 0;

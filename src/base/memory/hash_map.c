@@ -12,7 +12,7 @@ static void put(mf_hash_map_place *places, int capacity, uint64_t hash, void *va
     places[i] = (mf_hash_map_place){ hash, value };
 }
 
-/* Values keep their order among those of one hash: they are moved in the order of the places, beginning behind a free one. */
+/* Values of equal hash keep their order: entries are moved in the order of their places, beginning behind a free place. */
 static bool grow(mf_hash_map *m)
 {
     int capacity = m->capacity ? 2 * m->capacity : FIRST, start = 0;

@@ -1,13 +1,13 @@
-/* A hash map from hashes to pointers, for tables that know their own keys: the caller hashes, and looks through what has the hash.
+/* A hash map from hashes to pointers, for tables that know their own keys: the caller computes the hash, and compares the entries with it.
  *
  *     int at = -1;
  *     for (thing *t; (t = mf_hash_map_next(&map, hash, &at));)
  *         if (t->key == key)
  *             ...
  *
- * Open addressing with hashes beside the pointers, so that a look-up touches what it finds and nothing else. Zeroes are an empty map.
- * Invariant: at most half of the places are taken, and from the place of a hash to what has it none is free. It has no lock; intern.c and
- * ops/table.c, which are read without one, have tables of their own. */
+ * Open addressing, with hashes stored beside the pointers so that a look-up touches only what it finds. A zeroed struct is an empty map.
+ * Invariant: at most half of the places are taken, and no place is free between the one that a hash maps to and the entries that have
+ * this hash. There is no lock; intern.c and ops/table.c, which are read without locking, have tables of their own. */
 #ifndef MF_BASE_MEMORY_HASH_MAP_H
 #define MF_BASE_MEMORY_HASH_MAP_H
 
@@ -22,10 +22,10 @@ typedef struct mf_hash_map_place {
 
 typedef struct mf_hash_map {
     mf_hash_map_place *places;
-    int count, capacity; /* the latter a power of two, or 0 */
+    int count, capacity; /* capacity is a power of two, or 0 */
 } mf_hash_map;
 
-/* The next value with this hash, in the order in which they were added; *at is -1 for the first and is kept between. NULL: no more. */
+/* The next value with this hash, in order of insertion, or NULL. *at is -1 for the first call and is kept by the caller in between. */
 static inline void *mf_hash_map_next(const mf_hash_map *m, uint64_t hash, int *at)
 {
     int mask = m->capacity - 1;
@@ -38,11 +38,12 @@ static inline void *mf_hash_map_next(const mf_hash_map *m, uint64_t hash, int *a
     return m->places[i].value;
 }
 
-/* Appends a value, not NULL, whether others have the hash or not. False, and nothing is changed: memory is out. */
+/* Adds a value, not NULL; entries with the same hash stay. False: out of memory, the map is unchanged. */
 bool mf_hash_map_add(mf_hash_map *m, uint64_t hash, void *value);
-/* False: it is not there. */
+/* False when it is not in the map. */
 bool mf_hash_map_remove(mf_hash_map *m, uint64_t hash, const void *value);
-/* All values: *at is 0 for the first. The one that came last may be removed if *at is then counted down by one; some may then come twice. */
+/* Iterates over all values; *at is 0 for the first call. The last value returned may be removed if *at is then decremented; some values may
+ * then come twice. */
 static inline void *mf_hash_map_each(const mf_hash_map *m, int *at)
 {
     while (*at < m->capacity)
@@ -50,6 +51,6 @@ static inline void *mf_hash_map_each(const mf_hash_map *m, int *at)
             return m->places[*at - 1].value;
     return NULL;
 }
-void mf_hash_map_free(mf_hash_map *m); /* the values are the caller's; m is empty */
+void mf_hash_map_free(mf_hash_map *m); /* frees the places, not the values; the map is then empty */
 
 #endif

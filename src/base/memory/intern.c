@@ -1,5 +1,5 @@
-/* Interning: immortal copies of bytes, found without a lock. Invariant: an entry, once reachable, never changes or moves; a table that
- * grows leaves its old buckets to readers that are still on them (they stay reachable through `previous`). */
+/* Interning: immortal copies of bytes, found without a lock. Invariant: an entry, once reachable, never changes or moves. A table that
+ * grows keeps its old buckets, reachable through `previous`, for readers that still use them. */
 #include "base/memory/intern.h"
 
 #include "base/memory/vector.h"
@@ -112,7 +112,7 @@ static bool insert(buckets *b, entry *e)
     return true;
 }
 
-/* Failing to grow is no error: the chains get longer. */
+/* Failing to grow is no error: the chains just get longer. */
 static void grow(mf_interner *t)
 {
     buckets *old = atomic_load(&t->table), *b = new_buckets((old->mask + 1) * 4, old);
@@ -141,7 +141,7 @@ static entry *add(mf_interner *t, uint64_t hash, const void *bytes, size_t size)
     e->size = size;
     if (size)
         memcpy(e->bytes, bytes, size);
-    e->bytes[size] = 0; /* strings are blobs without their end */
+    e->bytes[size] = 0; /* strings are interned without their terminator: this adds it */
     if (t->count >= atomic_load(&t->table)->mask)
         grow(t);
     if (!insert(atomic_load(&t->table), e)) {

@@ -14,7 +14,7 @@ typedef struct mf_intlist {
 
 typedef struct mf_namelist {
     int count;
-    const char *at[]; /* interned strings */
+    const char *at[]; /* interned strings, too */
 } mf_namelist;
 
 const char *mf_intern(const char *s); /* NULL gives NULL */

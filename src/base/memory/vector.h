@@ -1,5 +1,5 @@
-/* Arrays of one type whose count is known only when running: MF_VECTOR grows, over mf_grow: zeroes are an empty one, mf_free(v.at) ends it.
- * MF_SMALL_ARRAY does not. */
+/* Arrays whose length is known only at run time. MF_VECTOR grows (by mf_grow): a zeroed one is empty, mf_free(v.at) frees it.
+ * MF_SMALL_ARRAY has a fixed length. */
 #ifndef MF_BASE_MEMORY_VECTOR_H
 #define MF_BASE_MEMORY_VECTOR_H
 
@@ -18,15 +18,15 @@
 /* Appends an element; false when memory is out. */
 #define mf_vector_push(v, ...) (mf_vector_room(v, 1) ? ((v)->at[(v)->count++] = (__VA_ARGS__), true) : false)
 
-/* Declares `type *name` of `count` elements, uninitialised, that end with the block: on the stack up to `few`, else in memory; NULL when that
- * is out. The macro is a declaration and cannot be the body of an if. */
+/* Declares `type *name`, an array of `count` uninitialised elements that lives until the end of the block: on the stack up to `few`
+ * elements, else on the heap; NULL when out of memory. The macro is a declaration and cannot be the body of an if. */
 #define MF_SMALL_ARRAY(type, name, few, count)                             \
     type name##_few[few];                                                  \
     __attribute__((cleanup(mf_small_array_end))) void *name##_more = NULL; \
     type *name = (size_t)(count) <= (few) ? name##_few : (name##_more = mf_alloc((size_t)(count) * sizeof(type)))
 static inline void mf_small_array_end(void *more)
 {
-    if (*(void **)more) /* seldom, and no call then */
+    if (*(void **)more) /* tested here, so that the usual case makes no call */
         mf_free(*(void **)more);
 }
 

@@ -1,4 +1,4 @@
-/* Code addresses in words. Invariant: nothing here runs before somebody wants to read the text; a missing tool is no error. */
+/* Code addresses as text. Invariant: nothing here runs before the text is wanted; a missing addr2line is no error. */
 #include "base/text/location.h"
 
 #include "base/memory/alloc.h"
@@ -130,17 +130,17 @@ const char *mf_location_of(const void *return_address)
     return text;
 }
 
-/* ------------------------------------------------------------------ for another process */
+/* ---- locations for another process */
 
-#define MARK '\1' /* around an encoded location: build, offset, name */
+#define MARK '\1' /* encloses an encoded location: build, offset, name */
 
-typedef struct module { /* the one that has an address or is of a build */
+typedef struct module { /* the loaded object that contains an address or has a given build id */
     uintptr_t wanted, base;
-    uint64_t build; /* 0: it names none */
+    uint64_t build; /* 0: it has no build id */
     const char *path;
 } module;
 
-/* The linker's build id, of which any eight bytes tell one from another. */
+/* A hash of the linker's build id. */
 static uint64_t build_of(const struct dl_phdr_info *info)
 {
     for (int i = 0; i < info->dlpi_phnum; i++) {
@@ -197,10 +197,10 @@ static const char *encode(const void *return_address)
     return mf_intern(text);
 }
 
-/* The same few locations are told again and again. */
+/* Cached, because the same few locations are sent again and again. */
 void mf_location_encode(mf_text *t, const char *before, const void *return_address, const char *after)
 {
-    static pthread_mutex_t own = PTHREAD_MUTEX_INITIALIZER; /* nobody waits for a look-up */
+    static pthread_mutex_t own = PTHREAD_MUTEX_INITIALIZER; /* not shared with slow look-ups */
     static known *encoded;
     MF_UNCANCELLED;
     pthread_mutex_lock(&own);
@@ -220,7 +220,7 @@ void mf_location_encode(mf_text *t, const char *before, const void *return_addre
     mf_text_put(t, after);
 }
 
-/* One that has lost its end says nothing. */
+/* not shared with slow look-ups */
 static void decode_one(mf_text *t, const char *text, size_t count)
 {
     char copy[128], *at = copy;

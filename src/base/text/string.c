@@ -1,4 +1,4 @@
-/* The growing string. Invariant: `at` is terminated whenever it is not NULL; after a failure it keeps what it had. */
+/* The growing string. Invariant: `at` is terminated whenever it is not NULL; after a failed allocation it keeps its text. */
 #include "base/text/string.h"
 
 #include "base/memory/alloc.h"

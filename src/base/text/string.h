@@ -1,4 +1,5 @@
-/* A growing string for printing programs, arrays and messages. Out of memory is remembered and shows when the text is taken. */
+/* A growing string, for printing programs, arrays and messages. A failed allocation is recorded in `failed` and reported when the text is
+ * taken. */
 #ifndef MF_BASE_TEXT_STRING_H
 #define MF_BASE_TEXT_STRING_H
 
@@ -7,7 +8,7 @@
 #include <stddef.h>
 
 typedef struct mf_text {
-    char *at; /* always terminated once anything was added */
+    char *at; /* terminated, once anything was added */
     size_t count, capacity;
     bool failed;
 } mf_text; /* zero-initialised is empty */
@@ -17,7 +18,7 @@ void mf_text_vadd(mf_text *t, const char *format, va_list list);
 void mf_text_put(mf_text *t, const char *s);
 void mf_text_putn(mf_text *t, const char *s, size_t n);
 void mf_text_free(mf_text *t);
-/* A copy that lives as long as the innermost scope of this thread; frees t. This is what mf_str and mf_error return. */
+/* The text, moved to the innermost scope of this thread and living as long as it; leaves t empty. What mf_str and mf_error return. */
 const char *mf_text_to_scope(mf_text *t);
 
 #endif

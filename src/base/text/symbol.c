@@ -1,5 +1,5 @@
-/* Symbols, and the names of C functions. Users' functions are mostly static, so the dynamic symbols seldom know them: the symbol table
- * in the object's file does, unless it was stripped. Invariant: everything read from the file is checked against its size. */
+/* Symbols, and the names of C functions. Users' functions are mostly static, so the dynamic symbol table seldom has them; the symbol table
+ * in the object file does, unless it was stripped. Invariant: every offset read from the file is checked against the file's size. */
 #include "base/text/symbol.h"
 
 #include "base/thread/cancel.h"
@@ -91,8 +91,8 @@ static const char *find_name(const void *function)
     return mf_intern(text);
 }
 
-/* Each closure asks for the name of its function, the same one in a loop. Of a library that was closed a name may stay; nothing depends on
- * it. */
+/* A cache: each closure asks for its function's name, often the same one in a loop. The name of an unloaded library's function may stay;
+ * nothing depends on it. */
 static struct {
     const void *function;
     const char *name;
@@ -135,12 +135,13 @@ enum { JUMP_SLOT = -1, SLOT_DATA = -1 };
 
 typedef struct symbol_slots {
     const struct link_map *map;
-    uintptr_t tags[DT_FLAGS + 1]; /* of its dynamic section */
+    uintptr_t tags[DT_FLAGS + 1]; /* indexed by tag: the entries of the dynamic section */
     const char *name;
     const void *function;
 } symbol_slots;
 
-/* Who calls meanwhile finds the old function or the new one. Slots that were all filled when the library was loaded are read-only since. */
+/* A concurrent caller gets the old function or the new one. With DF_BIND_NOW the slots were filled at load time and made read-only (RELRO),
+ * so that is restored. */
 static bool set_slot(const symbol_slots *s, uintptr_t slot)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -165,7 +166,7 @@ static bool set_slots(const symbol_slots *s, uintptr_t table, size_t bytes)
     return found;
 }
 
-/* What the library means by this function is another one from now on; one that it calls has its slot among the jumps. */
+/* Makes the library call `function` wherever it refers to `name`. A function that it calls has a jump slot; else its data slots are set. */
 static void rebind(void *library, const char *name, const void *function)
 {
     symbol_slots s = { .name = name, .function = function };

@@ -1,18 +1,18 @@
-/* Symbols: the name of a C function, a function by its name, and what a library does with one. */
+/* Symbols: the name of a C function, a function of a given name in a library, and which function a library's symbol refers to. */
 #ifndef MF_BASE_TEXT_SYMBOL_H
 #define MF_BASE_TEXT_SYMBOL_H
 
 #include <stdbool.h>
 
-/* "loss" for the function that starts at this address, static ones too where the program keeps its symbol table; else
- * "function at 0x…". Immortal. The first time it is slow: it reads the program's file when the dynamic symbols do not know. */
+/* The name of the function that starts at this address, for instance "loss"; of static functions too, if the program has a symbol table.
+ * Else "function at 0x…". Immortal. Slow the first time if the dynamic symbols do not have it: the program's file is read. */
 #define MF_SYMBOL_UNKNOWN "function at "
 const char *mf_symbol_of(const void *function);
-/* *slot, a function pointer, from a library that was opened; false and NULL where it has none of this name. */
+/* Stores the library's function of this name in *slot, a function pointer. False, and NULL is stored: it has none. */
 bool mf_symbol_bind(void *library, const char *name, void *slot);
-/* What a C++ library that was opened makes from now on lives as long as the process: its destructors are not registered. Of a library that
- * writes code or makes statics when it is first used, which is later than the handler of whoever closes it was registered, and so would be
- * pulled away from under those inside when the process ends. */
+/* From now on the static objects of an opened C++ library are never destroyed: their destructors are not registered. For libraries that
+ * generate code or create statics on first use. Registered that late, the destructors would run before the exit handler of whoever closes
+ * the library, while other threads are still inside it. */
 void mf_symbol_keep_statics(void *library);
 
 #endif

@@ -1,7 +1,6 @@
-/* How much of its stack a thread has left, and threads with enough of it.
- * Invariants: a thread's bounds never change, so they are asked for once. The system maps the first thread's stack page by page as it is
- * written to, and kills the process when it has no page to give; so the pages that a kernel will need are written to here, beforehand,
- * while there is memory to spare. */
+/* How much of its stack a thread has left, and threads whose stack is large enough. Invariants: a thread's stack bounds never change, so
+ * they are asked for once. The system maps the first thread's stack page by page as it is written, and kills the process when there is no
+ * memory for a page. So the pages that a kernel will need are touched here, in advance, while there is memory to spare. */
 #include "base/thread/stack.h"
 
 #include "base/memory/alloc.h"
@@ -11,16 +10,16 @@
 #include <stdint.h>
 #include <unistd.h>
 
-/* Bytes of a stack. */
-#define OWN_THREAD ((size_t)8 << 20)      /* that the library's own threads get */
-#define ENOUGH     ((uintptr_t)1 << 20)   /* for work: twice what the packed panels of a product, oneDNN and code generation use */
-#define KERNELS    ((uintptr_t)192 << 10) /* half as much again as the largest of our kernels, the packed panels of a product, takes */
+/* Sizes in bytes. */
+#define OWN_THREAD ((size_t)8 << 20)      /* stack of the library's own threads */
+#define ENOUGH     ((uintptr_t)1 << 20)   /* what work needs: twice what the packed panels of a product, oneDNN and code generation use */
+#define KERNELS    ((uintptr_t)192 << 10) /* 1.5 times what the largest of our kernels, the one with packed panels of a product, uses */
 #define GROWTH     ((uintptr_t)256 << 10) /* how far the first thread's stack is mapped ahead at a time */
-#define LAST       ((uintptr_t)48 << 10)  /* what a function that nests no further needs, from tracing to running */
+#define LAST       ((uintptr_t)48 << 10)  /* what a function that does not nest further needs, from tracing to running */
 
 static _Thread_local struct {
-    uintptr_t lowest, above; /* the bounds; above 0: not asked for yet, 1: not known */
-    uintptr_t mapped;        /* the system has memory for the stack from here on */
+    uintptr_t lowest, above; /* the bounds; above is 0 before they are asked for, 1 if they are unknown */
+    uintptr_t mapped;        /* the stack is backed by memory from this address upwards */
 } stack;
 
 static void measure(void)
@@ -39,7 +38,8 @@ static void measure(void)
     pthread_attr_destroy(&attributes);
 }
 
-/* Not inlined: whoever merely asks should have no frame of this size. Writes from the top down, as the system expects a stack to grow. */
+/* Not inlined, so that its large frame exists only while it runs. Writes from the top down, the direction in which the system expects a
+ * stack to grow. */
 __attribute__((noinline)) static void grow(void)
 {
     enum { PAGE = 4096 };
@@ -80,7 +80,7 @@ bool mf_thread_make(pthread_t *thread, void *(*run)(void *context), void *contex
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
         sigdelset(&none, kept[i]);
     bool set = pthread_attr_init(&large) == 0 && pthread_attr_setstacksize(&large, OWN_THREAD) == 0;
-    pthread_sigmask(SIG_BLOCK, &none, &before); /* which the new one takes over */
+    pthread_sigmask(SIG_BLOCK, &none, &before); /* the new thread inherits the mask */
     bool made = pthread_create(thread, set ? &large : NULL, run, context) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&large);

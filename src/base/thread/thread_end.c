@@ -1,6 +1,6 @@
-/* The ends of threads are noticed by one thread-specific key of the C library, of which a process has about a thousand for everybody; when
- * they are used up, by the list of destructors that C++'s thread_local has, where there is one.
- * Invariant: no key but our own is ever set. */
+/* The end of a thread is noticed through one thread-specific key of the C library. A process has about a thousand of these for all its
+ * libraries; when they are used up, the list of destructors of C++'s thread_local serves, where it exists.
+ * Invariant: the library never sets any key but this one. */
 #include "base/thread/thread_end.h"
 
 #include "base/entry.h"
@@ -32,7 +32,7 @@ static void leave_thread(void *unused)
     (void)unused;
     if (mf_process_forked())
         return;
-    watched = false; /* what the functions use may need another turn */
+    watched = false; /* so that the thread is watched again if the functions below use the library */
     for (int i = 0; i < MOST_FUNCTIONS; i++) {
         void (*leave)(void) = atomic_load(&functions[i]);
         if (leave)
@@ -40,7 +40,7 @@ static void leave_thread(void *unused)
     }
 }
 
-/* The first thread's list of destructors is gone through by exit, while others may still be at work. */
+/* exit runs the first thread's list of destructors while other threads may still be working, so the first thread does nothing here. */
 static void leave_thread_but_first(void *unused)
 {
     if (getpid() != gettid())

@@ -1,5 +1,4 @@
-/* Numbers inside program texts.
- * Invariant: what is printed for a value reads back as the same bits (NaN payloads apart), whatever the locale of the program says. */
+/* Numbers in program texts. Invariant: the text of a value reads back as the same bits (NaN payloads apart), in any locale. */
 #include "ir/text/number_text.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -17,7 +16,7 @@ mf_dtype mf_number_dtype(mf_dtype dtype, int *numbers)
     return dtype == MF_C64 ? MF_F32 : dtype == MF_C128 ? MF_F64 : dtype == MF_KEY ? MF_U32 : dtype;
 }
 
-/* The C library writes and reads the locale's decimal point; ours is always '.'. */
+/* The C library prints and reads the locale's decimal point; program texts always use '.'. */
 static char decimal_point(void)
 {
     const struct lconv *conventions = localeconv();

@@ -1,4 +1,4 @@
-/* Reading programs back from text; print.c shows what it looks like.
+/* Parses programs; print.c shows the format.
  *
  *     text    = "program" body
  *     body    = "(" [defs] ")" "{" {eqn} "return" [operand {"," operand}] "}"
@@ -7,8 +7,8 @@
  *     operand = name | (number | "{" [number {"," number}] "}") ":" type
  *     value   = integer | "None" | "true" | "false" | number | dtype | name | string | "(" values ")" | body | "[" bodies "]"
  *
- * Invariant: any text gives a program that passes the verifier, or an error with line, column and what was expected; nesting is bounded,
- * and nothing is allocated by a number in the text alone. Equations go through the builder, so the types are the rules' own. */
+ * Invariant: any text gives a program that passes the verifier, or an error with line, column and what was expected. Nesting is bounded,
+ * and a number in the text never decides an allocation by itself. Equations go through the builder, so their types are the rules' own. */
 #include "ir/text/parser.h"
 
 #include "base/memory/hash_map.h"
@@ -20,14 +20,14 @@
 
 #define DEEPEST 64
 
-/* A variable of the body, and where the text names it. */
+/* A variable of the body, and its name in the text. */
 typedef struct named_variable {
     const char *name;
     int length;
     mf_variable *var;
 } named_variable;
 
-/* "name: type", in front of a result or an input. */
+/* "name: type", of a result or an input. */
 typedef struct definition {
     const char *name;
     int length;
@@ -36,10 +36,10 @@ typedef struct definition {
 
 typedef struct body {
     mf_builder builder;
-    mf_hash_map names;                 /* of named_variable */
-    mf_arena arena;                    /* theirs */
-    MF_VECTOR(definition) definitions; /* of the equation at hand */
-    MF_VECTOR(mf_variable *) operands; /* likewise */
+    mf_hash_map names;                 /* maps names to named_variables */
+    mf_arena arena;                    /* holds the named_variables */
+    MF_VECTOR(definition) definitions; /* of the current equation */
+    MF_VECTOR(mf_variable *) operands; /* of the current equation */
 } body;
 
 /* ---- names */
@@ -85,7 +85,7 @@ static void parse_definitions(parser *p, body *b)
 }
 
 /* ---- operands */
-/* Steps over "{1.0, 2.0}" and counts. */
+/* Skips "{1.0, 2.0}" and counts the numbers. */
 static int64_t skip_elements(parser *p)
 {
     int64_t count = 0;
@@ -183,7 +183,7 @@ static void parse_operand(parser *p, body *b)
         parse_out_of_memory(p);
 }
 
-/* The rest of the line. */
+/* Parses operands to the end of the line. */
 static void parse_operands(parser *p, body *b)
 {
     b->operands.count = 0;
@@ -216,7 +216,7 @@ static void emit(parser *p, body *b, const mf_op *op, const void *params, const 
     mf_eqn *e = mf_emit_eqn(&b->builder, op, params, b->operands.at, b->operands.count);
     if (b->builder.error) {
         parse_fail_at(p, at, b->builder.error);
-        b->builder.error = NULL; /* given away; nothing more is emitted because the parser has an error */
+        b->builder.error = NULL; /* its reference was passed on; nothing more is emitted, since the parser has an error */
         return;
     }
     bind_results(p, b, e, at);

@@ -1,5 +1,5 @@
-/* The parameters of an equation from text: "[axes=(0), tiled=true]". They are read by their descriptions (ir/op.h), so no op has a parser
- * of its own. Fields that are left out are zero or the empty list; nested programs stand behind the fields that bind their axis. */
+/* Parses the parameters of an equation: "[axes=(0), tiled=true]". The descriptions of the fields (ir/op.h) drive it, so no op has a parser
+ * of its own. Omitted fields are zero or the empty list; nested programs come after the fields that bind their axis. */
 #include "ir/text/parser.h"
 
 #include "base/memory/vector.h"
@@ -56,7 +56,7 @@ static const mf_intlist *parse_ints(parser *p)
 
 static int hex_digit(char c) { return isdigit((unsigned char)c) ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1; }
 
-/* One character of a string, unescaped; -1 at its end. */
+/* Reads one character of a string, unescaped; -1 at the string's end. */
 static int string_char(parser *p)
 {
     const char *s = p->at;
@@ -182,7 +182,7 @@ static const mf_param *find_field(const mf_op *op, const char *name, int length)
     return NULL;
 }
 
-/* A program is read in the environment of its op: an axis that it binds must have a size by then. */
+/* A nested program is parsed in its op's axis environment, so the size of an axis that the op binds must be known by now. */
 static bool axis_is_sized(parser *p, const mf_op *op, const char *params, mf_param_kind kind)
 {
     const int64_t *size = kind == MF_PARAM_PROGRAM || kind == MF_PARAM_PROGRAMS ? mf_params_role(op, params, MF_ROLE_BOUND_SIZE) : NULL;
@@ -209,7 +209,7 @@ static void parse_field(parser *p, mf_arena *arena, const mf_op *op, char *param
         parse_value(p, arena, f->kind, params + f->offset, mf_params_env(op, params, env));
 }
 
-/* Fields that were left out. */
+/* Fills in omitted fields. */
 static void complete(parser *p, const mf_op *op, char *params)
 {
     for (const mf_param *f = op->params; f->name && !p->error; f++) {

@@ -1,4 +1,4 @@
-/* What every part of a program's text is made of: words, numbers, types, and errors with their line and column. */
+/* The tokens of a program's text: words, numbers, types; and errors with line and column. */
 #include "ir/text/parser.h"
 
 #include "ir/text/number_text.h"

@@ -9,9 +9,9 @@
  *       return d, e
  *     }
  *
- * Invariant: the text reads back (parse.c) as an equal program, save for constants of more than MF_LITERAL_MAX elements and custom
- * rules, which show as const#<hash>:<type> and as a name. It depends on the program only, never on addresses: variables are named
- * a, b, ..., z, aa, ab, ... in order of definition, and a nested program starts at a again. From # to the end of a line is a comment. */
+ * Invariant: the text parses (parse.c) to an equal program, except for constants of more than MF_LITERAL_MAX elements, printed as
+ * const#<hash>:<type>, and custom rules, printed as a name. It depends on the program only, never on addresses: variables are named
+ * a, b, ..., z, aa, ab, ... in order of definition, and a nested program starts at a again. A comment starts with # and ends with the line. */
 #include "ir/text/number_text.h"
 #include "ir/op.h"
 #include <ctype.h>
@@ -27,7 +27,7 @@ static void indent_by(mf_text *t, int indent) { mf_text_add(t, "%*s", indent, ""
 /* ---- variables and constants */
 typedef struct printer {
     mf_text *text;
-    int *number; /* by variable id: in order of definition; NULL when memory is out */
+    int *number; /* by variable id: its number in order of definition; NULL when out of memory */
     int indent;
 } printer;
 
@@ -63,7 +63,7 @@ static void print_constant(mf_text *t, mf_literal *l)
 {
     mf_literal *c = mf_literal_contiguous(l);
     if (!c)
-        mf_text_put(t, "const#unavailable"); /* no memory: a dump should still show the rest */
+        mf_text_put(t, "const#unavailable"); /* out of memory: a dump should still show the rest */
     else if (c->type->size <= MF_LITERAL_MAX)
         print_elements(t, c);
     else
@@ -192,7 +192,7 @@ void mf_params_print(mf_text *t, const mf_op *op, const void *params, int indent
     if (!op->params || !params)
         return;
     bool any = false;
-    for (int programs = 0; programs < 2; programs++) /* programs last: what they need to be read stands before them */
+    for (int programs = 0; programs < 2; programs++) /* programs last: the parser needs the fields that bind their axis first */
         for (const mf_param *p = op->params; p->name; p++) {
             const void *f = (const char *)params + p->offset;
             if ((p->kind == MF_PARAM_PROGRAM || p->kind == MF_PARAM_PROGRAMS) != programs ||

@@ -1,6 +1,5 @@
-/* The public functions of the elementwise families.
- * Invariant: operands promote and broadcast first; what is defined for floats only makes floats of integers; bool joins as NumPy has it:
- * + is or, * is and. */
+/* The public functions of the elementwise families. Invariant: operands are promoted and broadcast first; functions defined for floats only
+ * convert integers to floats; for bool, + is or and * is and, as in NumPy. */
 #include "lax/wrap.h"
 
 #include <manyfold/array.h>
@@ -8,7 +7,7 @@
 #include <manyfold/nn.h>
 #include <math.h>
 
-/* The names in parentheses: the header has macros of the same names that turn C numbers into values. */
+/* The names are in parentheses because the headers have macros of the same names, which turn C numbers into values. */
 #define BINARY(word, op, promote)                                                \
     mf_value(mf_##word)(mf_value a, mf_value b)                                  \
     {                                                                            \
@@ -69,7 +68,7 @@ mf_value(mf_right_shift)(mf_value a, mf_value b)
     return mf_bind(mf_dtype_is_signed(dtype_of(a)) ? &mf_op_shift_right_arithmetic : &mf_op_shift_right_logical, NULL, 2, a, b);
 }
 
-/* Truth of every element: not equal to zero. */
+/* Converts to bool: whether each element is nonzero. */
 static bool truth(mf_value *x, const char *op)
 {
     if (!mf_wrap_array(x, op))
@@ -94,7 +93,7 @@ BINARY(logical_and, and, truths)
 BINARY(logical_or, or, truths)
 BINARY(logical_xor, xor, truths)
 
-/* ---- powers: a number of C's integer types as exponent makes repeated products */
+/* ---- powers: an exponent that is a C integer makes an integer_pow, computed by repeated multiplication */
 static bool constant_exponent(mf_value v, int64_t *y)
 {
     mf_array *a = (mf_array *)mf_handle_get_as(v.handle, &mf_array_class);
@@ -152,7 +151,7 @@ UNARY(clz, clz, mf_wrap_array)
 #undef X
 UNARY(sigmoid, logistic, mf_wrap_inexact)
 
-/* Ops whose result on integers or bool is the operand itself. */
+/* For ops that leave integers or bool unchanged (`same` says which). */
 static mf_value unless(bool (*same)(mf_dtype), const mf_op *op, mf_value x)
 {
     if (!mf_wrap_array(&x, op->name) || same(dtype_of(x)))
@@ -208,7 +207,7 @@ mf_value(mf_reciprocal)(mf_value x)
     return integer_power(x, -1);
 }
 
-/* Every integer is finite and none is NaN: an element equals itself. */
+/* Every integer is finite: each element equals itself. */
 mf_value(mf_isfinite)(mf_value x)
 {
     MF_ENTER(MF_FORKED);
@@ -287,7 +286,7 @@ mf_value(mf_bitcast)(mf_value x, mf_dtype dtype)
     return mf_bind(&mf_op_bitcast_convert_type, &(mf_convert_params){ dtype, false }, 1, x);
 }
 
-/* Leaves that are no arrays stay as they are; integers and bool have no gradient to stop. */
+/* Leaves that are not arrays stay unchanged; integers and bool have no gradient to stop. */
 static mf_object *stop_leaf(mf_object *leaf)
 {
     const mf_type *t = mf_object_type(leaf);
@@ -339,7 +338,7 @@ static bool is_complex_value(mf_value v)
     return t && mf_dtype_is_complex(t->dtype);
 }
 
-/* A bound may be None: that side is open. */
+/* A bound of None leaves that side open. */
 mf_value(mf_clip)(mf_value x, mf_value low, mf_value high)
 {
     MF_ENTER(MF_FORKED);

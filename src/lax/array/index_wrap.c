@@ -1,6 +1,6 @@
-/* The public functions that index arrays along one axis or by starts; x[path] is in subscript.c.
- * Invariant: a negative index counts from the end, whether it is a number or traced. A number that is out of bounds is an error; a
- * traced index is moved inside by dynamic slices, gives the fill value in take, and drops the update in index_update. */
+/* The public functions that index arrays along one axis or by start indices; x[path] is in subscript.c. Invariant: a negative index counts
+ * from the end, whether it is a number or traced. An index out of bounds is clamped by dynamic slices, gives the fill value in take, and
+ * drops the update in index_update. */
 #include "lax/array/index_wrap.h"
 
 #include "ops/shape/shape.h"
@@ -31,7 +31,7 @@ static mf_value full_like(mf_dtype dtype, int64_t x, const mf_type *like)
     return mf_broadcast_value(index_scalar(dtype, x), like->rank, like->dims);
 }
 
-/* An integer index with what is negative counted from the end, of at least 32 bits; or an error. */
+/* The index with negative values counted from the end, converted to at least 32 bits; or an error. */
 mf_value index_wrapped(mf_value index, int64_t size, const char *op)
 {
     if (!mf_wrap_array(&index, op))
@@ -55,7 +55,7 @@ mf_value index_wrapped(mf_value index, int64_t size, const char *op)
 }
 
 /* ---- dynamic slices */
-/* The starts: a list of scalars, or one array of them. */
+/* Reads the start indices: a list of scalars, or one array of them. */
 static bool read_starts(mf_value starts, const mf_type *t, const char *op, mf_value *out, mf_value *error)
 {
     mf_value given[MF_RANK];
@@ -125,7 +125,7 @@ mf_value(mf_dynamic_update_slice)(mf_value x, mf_value update, mf_value starts)
     return read_starts(starts, mf_value_type(x), "dynamic_update_slice", at, &error) ? bind_dynamic_update(x, update, at) : error;
 }
 
-/* Zero starts but for one axis. */
+/* Start indices that are zero except along one axis. */
 static bool one_start(mf_value start, const mf_type *t, int axis, const char *op, int64_t *at, mf_value *out, mf_value *error)
 {
     if (!mf_normal_axis(axis, t->rank, op, at, error))
@@ -179,7 +179,7 @@ static const mf_intlist *range(int from, int end)
     return mf_ints_intern(list, n);
 }
 
-/* 0, 1, ... before `at`, then going on `width` further, count numbers in all. */
+/* The list 0, 1, ..., at - 1, at + width, at + width + 1, ... of `count` numbers. */
 const mf_intlist *index_around(int at, int width, int count)
 {
     int64_t list[MF_RANK];
@@ -188,7 +188,7 @@ const mf_intlist *index_around(int at, int width, int count)
     return mf_ints_intern(list, count);
 }
 
-/* Index arrays of one shape as index vectors: [shape..., count]. */
+/* Stacks index arrays of one shape into index vectors: [shape..., count]. */
 mf_value index_vectors(mf_value *index, int count)
 {
     int rank = mf_value_type(index[0])->rank;
@@ -204,7 +204,7 @@ mf_value index_vectors(mf_value *index, int count)
     return out;
 }
 
-/* The indices of take as its gather reads them, by mode; or an error. */
+/* Prepares the indices of take for its gather, by mode; or an error. */
 static mf_value take_places(mf_value indices, int64_t size, mf_take_mode mode)
 {
     if (mode == MF_TAKE_FILL)
@@ -254,7 +254,7 @@ mf_value mf_take_opt(mf_value x, mf_value indices, mf_axis axis, const mf_take_o
 
 mf_value(mf_take)(mf_value x, mf_value indices, mf_axis axis) { return mf_take_opt(x, indices, axis, NULL); }
 
-/* Both operands with equal sizes in all dimensions but `at`. */
+/* Broadcasts both operands to equal sizes in all dimensions except `at`. */
 static bool align_except(mf_value *x, mf_value *indices, int64_t at)
 {
     const mf_type *t = mf_value_type(*x), *u = mf_value_type(*indices);

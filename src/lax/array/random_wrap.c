@@ -1,4 +1,4 @@
-/* The cipher under every random number, for random/: keys are u32[2]; and the derivative of a draw of gamma. */
+/* The cipher behind all random numbers, for random/ (keys are u32[2]), and the derivative of a gamma draw. */
 #include "lax/wrap.h"
 
 #include <manyfold/random.h>
@@ -15,7 +15,7 @@ mf_value(mf_threefry2x32)(mf_value key, mf_value x1, mf_value x2)
     for (int i = 0; i < 2; i++) {
         if (mf_wrap_array(&v[i], "threefry2x32"))
             v[i] = mf_convert_value(v[i], MF_U32, false);
-        if (!mf_value_type(v[i])) /* an error travels */
+        if (!mf_value_type(v[i])) /* pass the error on */
             return v[i];
     }
     if (!mf_broadcast_shapes(v, 2, "threefry2x32"))

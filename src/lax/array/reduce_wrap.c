@@ -1,6 +1,6 @@
-/* The public functions of the reductions and running reductions; mf_mean and others made of these are in numpy/.
- * Invariant: an axis is read in one place (reduced), from a number, mf_axes(...) or MF_ALL. Sums and products of bool and small integers
- * are taken in 32 bits of the same signedness. */
+/* The public reductions and cumulative reductions; mf_mean and others that are made of these are in numpy/. Invariant: an axis is read in
+ * one place (reduced), from a number, mf_axes(...) or MF_ALL. Sums and products of bool and small integers are computed in 32 bits of the
+ * same signedness. */
 #include "lax/wrap.h"
 
 #include <manyfold/numpy.h>
@@ -14,13 +14,13 @@ static mf_dtype accumulator(mf_dtype d)
     return d == MF_U8 || d == MF_U16 ? MF_U32 : d;
 }
 
-/* The reduced axes back as axes of size 1. */
+/* Restores the reduced axes with size 1. */
 static mf_value keep_dims(mf_value x, const mf_intlist *axes)
 {
     return axes->count ? mf_bind(&mf_op_expand_dims, &(mf_axes_params){ axes }, 1, x) : x;
 }
 
-/* Elements outside the mask become the identity, which changes nothing. */
+/* Replaces elements outside the mask by the identity, which does not affect the result. */
 static bool masked(mf_value *x, mf_value where, double identity, const char *name)
 {
     const mf_type *t = mf_value_type(*x);
@@ -32,7 +32,7 @@ static bool masked(mf_value *x, mf_value where, double identity, const char *nam
     return !mf_is_error(*x);
 }
 
-/* x, prepared, reduced by op as the options say. */
+/* Reduces x by op as the options say. */
 static mf_value reduced(const char *name, const mf_op *op, mf_value x, const mf_reduce_options *o, double identity)
 {
     const mf_intlist *axes;
@@ -69,7 +69,7 @@ mf_value mf_prod_opt(mf_value x, const mf_reduce_options *o)
     return accumulated("prod", &mf_op_reduce_prod, x, o, 1);
 }
 
-/* ---- the greatest and the least: there must be one */
+/* ---- max and min: there must be at least one element */
 static bool reduces_nothing(const mf_type *t, const mf_intlist *axes)
 {
     for (int i = 0; i < axes->count; i++)
@@ -106,7 +106,7 @@ mf_value mf_min_opt(mf_value x, const mf_reduce_options *o)
     return extreme("min", &mf_op_reduce_min, x, o, false);
 }
 
-/* ---- any, all: of truth values */
+/* ---- any and all: of values converted to bool */
 static mf_value truth_reduced(const char *name, const mf_op *op, mf_value x, const mf_reduce_options *o, double identity)
 {
     o = o ? o : &everything;
@@ -129,7 +129,7 @@ mf_value mf_all_opt(mf_value x, const mf_reduce_options *o)
     return truth_reduced("all", &mf_op_reduce_and, x, o, 1);
 }
 
-/* ---- as plain functions, every option at its default */
+/* ---- plain functions, with default options */
 #define PLAIN(word)                             \
     mf_value(mf_##word)(mf_value x)             \
     {                                           \
@@ -144,7 +144,7 @@ PLAIN(any)
 PLAIN(all)
 
 /* ---- along one axis */
-/* MF_ALL: x becomes one dimension. False with an error in *x. */
+/* For MF_ALL, x is flattened. False with an error in *x. */
 static bool one_axis(mf_value *x, mf_axis axis, const char *op, int64_t *at)
 {
     if (!mf_wrap_array(x, op))

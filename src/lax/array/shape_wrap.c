@@ -1,6 +1,5 @@
-/* The public functions on shapes. Outside every trace, what can be another look at the same memory is one: reshape of contiguous
- * arrays, transpose, broadcast, slices and new axes copy nothing.
- * Invariant: a view and the equation of the same name give equal values and equal types. */
+/* The public functions on shapes. Outside traces they return views where possible: reshape of contiguous arrays, transpose, broadcast,
+ * slices and new axes copy nothing. Invariant: a view and the equation of the same name give equal values and equal types. */
 #include "ops/shape/shape.h"
 #include "lax/wrap.h"
 
@@ -19,7 +18,7 @@ static mf_value bad_reshape(const mf_type *t, mf_shape shape)
     return e;
 }
 
-/* The dimension that is written as -1 becomes what is left of the size. False when nothing fits. */
+/* Infers the dimension written as -1 from the size. False when nothing fits. */
 static bool infer_dimension(mf_shape *shape, int64_t size)
 {
     int64_t known = 1;
@@ -38,7 +37,7 @@ static bool infer_dimension(mf_shape *shape, int64_t size)
     return missing >= 0 || known == size;
 }
 
-/* Axes that stay whole: equal sizes with equal sizes before them. */
+/* Finds the axes that a reshape leaves unchanged: those before the first difference. */
 static void match_axes(const mf_type *from, const mf_type *to, int *where)
 {
     for (int i = 0; i < from->rank; i++)
@@ -47,7 +46,7 @@ static void match_axes(const mf_type *from, const mf_type *to, int *where)
         where[i] = i;
 }
 
-/* Whether parts in the memory of several devices become one. */
+/* Whether a reshape would merge parts that are in separate memories of several devices. */
 static bool joins_devices(const mf_array *a, const int *where)
 {
     const mf_sharding *p = a->sharding;
@@ -319,10 +318,10 @@ static mf_value join_parts(mf_value parts, int axis, const char *op, bool stack)
     else if (count > 0)
         error = stack ? stacked(part, count, axis) : joined(part, count, axis, op);
     mf_free(part);
-    return error; /* or the result */
+    return error; /* the error, or the result */
 }
 
-/* Of an array the parts are its rows: stacked, its first axis goes to another place; concatenated, it becomes one with the axis there. */
+/* The parts are an array's rows: stacking moves the first axis; concatenating merges it with the axis there. */
 static mf_value joined_rows(mf_value x, int64_t axis, const char *op, bool stack)
 {
     const mf_type *t = mf_value_type(x);
@@ -370,7 +369,7 @@ static mf_value cut(mf_value x, const int64_t *start, const int64_t *limit, cons
         where[i] = i;
         if (!a)
             continue;
-        steps[i] = dims[i] > 1 ? a->strides[i] * strides[i] : a->strides[i]; /* a stride may be as large as anything */
+        steps[i] = dims[i] > 1 ? a->strides[i] * strides[i] : a->strides[i]; /* else the product might overflow */
         first += dims[i] ? start[i] * a->strides[i] : 0;
     }
     if (whole && fits)
@@ -378,10 +377,10 @@ static mf_value cut(mf_value x, const int64_t *start, const int64_t *limit, cons
     if (a && fits)
         return mf_view_part(a, mf_type_with_shape(t, t->rank, dims), first, steps, where, start, strides);
     mf_slice_params p = { mf_ints_intern(start, t->rank), mf_ints_intern(limit, t->rank), mf_ints_intern(strides, t->rank) };
-    return mf_bind(&mf_op_slice, &p, 1, x); /* also says what does not fit */
+    return mf_bind(&mf_op_slice, &p, 1, x); /* or reports what does not fit */
 }
 
-/* A list of the user's with an entry a dimension; an empty one gives `otherwise` everywhere. */
+/* A list given by the user, one entry per dimension; if empty, `otherwise` everywhere. */
 static bool full_list(const mf_ints *list, int rank, int64_t otherwise, int64_t *out, const char *op, const char *what, mf_value *error)
 {
     if (list->count != 0 && list->count != rank) {
@@ -409,7 +408,7 @@ mf_value(mf_slice_in)(mf_value x, mf_ints start, mf_ints limit, mf_ints strides)
     return cut(x, from, to, steps);
 }
 
-/* Python's rules for a bound: negative counts from the end, beyond the end is the end. */
+/* Python's rules for a bound: a negative one counts from the end; one beyond an end is moved to that end. */
 static int64_t clip_bound(int64_t at, int64_t size)
 {
     if (at < 0)
@@ -514,7 +513,7 @@ mf_value mf_iota(mf_dtype dtype, mf_shape shape, int axis)
 static mf_value lower_mask(const mf_type *t, int64_t k)
 {
     int64_t rows = t->dims[t->rank - 2], columns = t->dims[t->rank - 1];
-    k = k < -rows ? -rows : k > columns ? columns : k; /* nothing, everything: row + k stays in range */
+    k = k < -rows ? -rows : k > columns ? columns : k; /* below and above these, the mask is constant; keeps row + k in range */
     const mf_intlist *square = mf_ints_intern(t->dims + t->rank - 2, 2);
     const mf_intlist *none = mf_ints_of(0);
     mf_value row = mf_bind(&mf_op_iota, &(mf_iota_params){ MF_I32, square, 0 }, 0);

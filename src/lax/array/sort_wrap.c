@@ -1,4 +1,4 @@
-/* The public sorts. Invariant: stable in both directions; NaN counts as the greatest. */
+/* The public sorts. Invariant: sorts are stable in both directions; NaN is greater than all numbers. */
 #include "lax/wrap.h"
 
 #include <manyfold/tree.h>
@@ -35,7 +35,7 @@ mf_value(mf_argsort)(mf_value x, mf_axis axis)
     return out[1];
 }
 
-/* ---- descending: the reversed line, sorted and reversed, so that equal elements keep their order and NaN comes first */
+/* ---- descending: reverse, sort, reverse, so that equal elements keep their order and NaN comes first */
 static mf_value reversed(mf_value x, int64_t axis) { return mf_bind(&mf_op_rev, &(mf_axes_params){ mf_ints_of(1, (int)axis) }, 1, x); }
 
 /* x and the positions of its elements, greatest first. */

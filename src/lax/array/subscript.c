@@ -1,5 +1,6 @@
-/* NumPy's x[path], for mf_get, and x.at[path]: a view or a slice where the path is known, a gather where it is traced or has arrays.
- * Invariant: a number that is out of bounds is an error, a traced one is moved inside; what is written out of bounds is dropped. */
+/* NumPy's x[path] for mf_get, and x.at[path]: a view or a slice where the path is known, a gather where it is traced or contains arrays.
+ * Invariant: a number that is out of bounds is an error; a traced index out of bounds is clamped when reading, and its update is dropped
+ * when writing. */
 #include "lax/array/index_wrap.h"
 
 #include "base/memory/alloc.h"
@@ -14,11 +15,11 @@
 typedef enum step_kind { STEP_ALL, STEP_NUMBER, STEP_SLICE, STEP_TRACED, STEP_ARRAY } step_kind;
 
 typedef struct steps {
-    int count; /* one for each dimension of x */
+    int count; /* one step per dimension of x */
     step_kind kind[MF_RANK];
-    int64_t start[MF_RANK], limit[MF_RANK], stride[MF_RANK]; /* numbers and slices; forwards, */
-    bool reversed[MF_RANK];                                  /* and then from the other end */
-    mf_value index[MF_RANK];                                 /* traced and arrays, negative ones counted from the end */
+    int64_t start[MF_RANK], limit[MF_RANK], stride[MF_RANK]; /* for numbers and slices: a forward slice, */
+    bool reversed[MF_RANK];                                  /* which is then reversed */
+    mf_value index[MF_RANK];                                 /* for traced indices and index arrays; negative ones count from the end */
 } steps;
 
 static bool is_none(const mf_object *o)
@@ -33,7 +34,8 @@ static int64_t bound(int64_t at, int64_t size)
     return at < 0 ? 0 : at > size ? size : at;
 }
 
-/* start, start + step, ... while above stop: the same elements, forwards. Before the first element stands -size - 1, or MF_NONE. */
+/* A backward slice start, start + step, ... while above stop, as a forward slice of the same elements. A stop of -size - 1 or MF_NONE is
+ * before the first element. */
 static void read_backwards(steps *s, int i, mf_slice slice, int64_t size)
 {
     int64_t step = slice.step == INT64_MIN ? INT64_MAX : -slice.step, start = slice.start, stop = slice.stop;
@@ -74,7 +76,7 @@ static mf_value read_number(steps *s, int i, mf_array *a, int64_t size)
     return (mf_value){ 0 };
 }
 
-/* An entry of the path as step i; a zero value or an error. */
+/* Reads an entry of the path as step i; returns a zero value or an error. */
 static mf_value read_step(steps *s, int i, mf_value entry, int64_t size)
 {
     mf_object *o = mf_object_of(entry);
@@ -95,7 +97,7 @@ static mf_value read_step(steps *s, int i, mf_value entry, int64_t size)
     return mf_value_type(s->index[i]) ? (mf_value){ 0 } : s->index[i];
 }
 
-/* Reads the path; None makes a new dimension of *x. */
+/* Reads the path; None adds a dimension to *x. */
 static mf_value read_path(steps *s, mf_value *x, const mf_value *path, int count)
 {
     int at = 0;
@@ -129,7 +131,7 @@ static mf_value read_path(steps *s, mf_value *x, const mf_value *path, int count
     return (mf_value){ 0 };
 }
 
-/* The part of a that numbers and slices name. */
+/* The view of a that numbers and slices select. */
 static mf_value part_view(const mf_array *a, const steps *s)
 {
     int64_t dims[MF_RANK], strides[MF_RANK], offset = 0;
@@ -142,12 +144,12 @@ static mf_value part_view(const mf_array *a, const steps *s)
         if (s->kind[i] == STEP_NUMBER)
             continue;
         dims[rank] = n;
-        strides[rank++] = n > 1 ? a->strides[i] * s->stride[i] : a->strides[i]; /* a step may be as large as anything */
+        strides[rank++] = n > 1 ? a->strides[i] * s->stride[i] : a->strides[i]; /* else the product might overflow */
     }
     return mf_view_part(a, mf_type_with_shape(a->type, rank, dims), offset, strides, where, s->start, s->stride);
 }
 
-/* The dimensions that are left, those with a negative step turned round. */
+/* Reverses the remaining dimensions that have a negative step. */
 static mf_value turned(mf_value x, const steps *s)
 {
     int64_t axes[MF_RANK];
@@ -183,7 +185,7 @@ static mf_value part(mf_value x, const steps *s)
     return count ? mf_bind(&mf_op_squeeze, &(mf_axes_params){ mf_ints_intern(gone, count) }, 1, x) : x;
 }
 
-/* Traced scalars: a dynamic slice of size 1 in each of their dimensions. `kind` and `index` are those of x's dimensions. */
+/* Traced scalars: a dynamic slice of size 1 in each of their dimensions. `kind` and `index` refer to x's dimensions. */
 static mf_value pick_traced(mf_value x, const step_kind *kind, const mf_value *index)
 {
     const mf_type *t = mf_value_type(x);
@@ -205,7 +207,7 @@ static mf_value pick_traced(mf_value x, const step_kind *kind, const mf_value *i
     return mf_bind(&mf_op_squeeze, &(mf_axes_params){ mf_ints_intern(gone, count) }, 1, cut);
 }
 
-/* Index arrays, broadcast against one another: one gather. Their dimensions go to number `place` of the result. */
+/* Index arrays, broadcast against each other: one gather. Their dimensions are inserted in the result at `place`. */
 static mf_value pick_arrays(mf_value x, const step_kind *kind, const mf_value *index, int place, int64_t mode)
 {
     const mf_type *t = mf_value_type(x);
@@ -235,7 +237,7 @@ static mf_value pick_arrays(mf_value x, const step_kind *kind, const mf_value *i
     return mf_bind(&mf_op_gather, &p, 2, x, index_vectors(array, count));
 }
 
-/* NumPy's place for the dimensions of index arrays: where they stand when all indices that are no slices stand together, else in front. */
+/* Where NumPy puts the dimensions of index arrays: in place if all indices other than slices are adjacent, else in front. */
 static int place_of(const steps *s)
 {
     int before = 0, groups = 0, first = -1;
@@ -288,7 +290,7 @@ static mf_value indexed(mf_value x, const mf_value *path, int count, int64_t mod
 
 mf_value mf_index_array(mf_value x, const mf_value *path, int count) { return indexed(x, path, count, GATHER_IN_BOUNDS); }
 
-/* The positions that the path names, in a copy of x with one dimension. Out of bounds they are negative, and the scatter drops them. */
+/* Scatters into x, flattened, at the positions that the path selects. Positions out of bounds are negative, so the scatter drops them. */
 static mf_value scatter_at(const mf_op *op, mf_value x, mf_value v, const mf_value *path, int count)
 {
     const mf_type *t = mf_value_type(x);

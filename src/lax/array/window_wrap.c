@@ -1,4 +1,4 @@
-/* Windows and pools: the public functions. Invariant: paddings are numbers before an equation is written. */
+/* Windows and pools: the public functions. Invariant: paddings are explicit numbers before an equation is emitted. */
 #include "base/memory/alloc.h"
 #include "ops/elementwise/loops.h"
 #include "ops/shape/shape.h"
@@ -73,7 +73,7 @@ mf_value mf_reduce_window_min_opt(mf_value x, const mf_window_options *o)
     return reduce_window(&mf_op_reduce_window_min, x, o, "reduce_window_min");
 }
 
-/* The window over the dimensions before the last; the batch dimensions in front get 1, as the channels do. */
+/* The window covers the dimensions before the last; it has size 1 in the batch dimensions in front and in the channels. */
 static mf_value pool(const mf_op *op, mf_value x, const mf_pool_options *o, const char *name)
 {
     mf_window_options w = { .padding = o ? o->padding : MF_VALID };
@@ -112,7 +112,7 @@ mf_value mf_min_pool_opt(mf_value x, const mf_pool_options *o)
     return pool(&mf_op_reduce_window_min, x, o, "min_pool");
 }
 
-/* Of each window how many elements are x's own: (1, h', w', 1). */
+/* For each window, how many elements are x's own and not padding: (1, h', w', 1). */
 static mf_value pool_counts(mf_value x, const mf_pool_options *o)
 {
     const mf_type *t = mf_value_type(x);

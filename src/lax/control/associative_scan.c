@@ -1,6 +1,6 @@
-/* associative_scan: all prefixes of a combination, in a number of steps that grows with the logarithm of their length (G. Blelloch,
- * "Prefix sums and their applications", CMU-CS-90-190). Invariant: neighbours are combined in pairs, the pairs' prefixes are those at the
- * odd places, and those at the even ones come of them by one more combination each. */
+/* associative_scan: all prefixes of an associative combination, in a number of steps logarithmic in the length (G. Blelloch, "Prefix sums
+ * and their applications", CMU-CS-90-190). Invariant: neighbours are combined in pairs; the prefixes of the pairs are those at odd
+ * positions, and one more combination each gives those at even positions. */
 #include <manyfold.h>
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@ typedef struct scan {
     int axis, count;
 } scan;
 
-/* Of every leaf in the list each step-th element from start to stop. */
+/* Slices every leaf in the list from start to stop by step. */
 static mf_value part(const scan *s, mf_value leaves, int64_t start, int64_t stop, int64_t step)
 {
     mf_value *items = calloc((size_t)s->count, sizeof *items);
@@ -44,7 +44,7 @@ static mf_value combine(const scan *s, mf_value a, mf_value b)
     return leaves;
 }
 
-/* x as (elements before the axis, along it, 1, elements behind it). */
+/* x with the shape (elements before the axis, along it, 1, elements after it). */
 static mf_value flattened(const scan *s, mf_value x)
 {
     mf_shape flat = { .rank = 4, .dims = { 1, mf_dim(x, s->axis), 1, 1 } };
@@ -53,7 +53,7 @@ static mf_value flattened(const scan *s, mf_value x)
     return mf_reshape(x, flat);
 }
 
-/* a b a b ..., where a has as many elements as b, or one more. */
+/* a b a b ..., where a has as many elements as b or one more. */
 static mf_value alternating(const scan *s, mf_value a, mf_value b)
 {
     int64_t n = mf_dim(b, s->axis);
@@ -137,7 +137,7 @@ static mf_value turned(const scan *s, mf_value leaves)
     return list;
 }
 
-/* As one program: f's operations are fused, and compiled once. */
+/* As one program, so that f's operations are fused and compiled once. */
 static mf_value whole(const void *context, mf_function f, const mf_value *arguments, int count)
 {
     const mf_associative_scan_options *o = context;

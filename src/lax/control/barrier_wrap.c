@@ -1,4 +1,4 @@
-/* optimization_barrier and checkpoint_name over trees. Invariant: what is no array passes as it is. */
+/* optimization_barrier and checkpoint_name over trees. Invariant: leaves that are not arrays are passed through. */
 #include "ops/emit.h"
 #include "ops/elementwise/loops.h"
 #include "lax/wrap.h"
@@ -10,7 +10,7 @@
 
 static bool is_array(const mf_object *o) { return mf_object_type(o); }
 
-/* The arrays among the leaves, through one equation (name NULL: a barrier) or one each; other leaves as they are. */
+/* Passes the arrays among the leaves through one equation (name NULL: a barrier) or one each; other leaves are kept. */
 static mf_object *rebuilt(mf_object *o, const char *name)
 {
     mf_object *const *leaves, *self;

@@ -1,5 +1,5 @@
-/* debug_print, pure_callback and io_callback: the public functions.
- * Invariant: a call on arrays alone runs at once and is over when the function returns; a traced one becomes an equation. */
+/* debug_print, pure_callback and io_callback: the public functions. Invariant: a call with concrete arrays runs at once and is complete
+ * when the function returns; with tracers it becomes an equation. */
 #include "ops/control/callback.h"
 #include "base/memory/vector.h"
 #include "ops/elementwise/loops.h"
@@ -25,7 +25,7 @@ static mf_error_object *add_operand(call_operands *o, mf_object *leaf, const cha
     return mf_vector_push(&o->at, v) ? NULL : mf_error_out_of_memory();
 }
 
-/* Outside of traces: the rule itself on the operands, in host memory. */
+/* Outside traces: evaluates the op on the operands in host memory. */
 static mf_error_object *run_at_once(const mf_op *op, const void *params, const call_operands *in, const mf_type *const *types,
                                     int out_count, mf_object **out)
 {
@@ -71,7 +71,7 @@ static bool all_arrays(const call_operands *in)
     return true;
 }
 
-/* The results, as leaves with a reference each. */
+/* Gives the results as leaves with a reference each. */
 static mf_error_object *bind_host(const mf_op *op, const void *params, const call_operands *in, const mf_type *const *types, int count,
                                   mf_object **out)
 {
@@ -101,7 +101,7 @@ static void put_escaped(mf_text *t, const char *s)
     }
 }
 
-/* A value in place of a placeholder: {} for an array, the tree's words around its leaves, a static's own text. */
+/* Writes a value in place of a placeholder: {} for an array, a tree with {} for its arrays, or a static's text. */
 static mf_error_object *put_value(mf_text *t, mf_object *o, call_operands *in)
 {
     if (!o)
@@ -136,7 +136,7 @@ static mf_error_object *put_value(mf_text *t, mf_object *o, call_operands *in)
     return error;
 }
 
-/* The user's format with what is not an array put in. */
+/* The user's format with everything but arrays filled in. */
 static mf_error_object *make_format(mf_text *t, const char *format, const mf_value *values, int count, call_operands *in)
 {
     int wanted = mf_format_placeholders(format);
@@ -179,7 +179,7 @@ mf_status mf_debug_print_n(const mf_value *format_and_values, int count)
     return mf_error_remember(error);
 }
 
-/* The announced results: structs, or arrays for their types. */
+/* Reads the types of the results: structs, or arrays used for their types. */
 static mf_error_object *announce(mf_host_call *h, mf_object *o)
 {
     mf_object *const *leaves, *self;

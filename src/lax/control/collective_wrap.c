@@ -1,5 +1,5 @@
-/* The public collectives: over whole trees, several names, groups, and constants. Each leaf becomes one equation of collective.c;
- * a number known when tracing is folded, as in JAX: psum(1) is the axis size. */
+/* The public collectives: over whole trees, several names, groups, and constants. Each leaf becomes one equation; a number known at trace
+ * time is folded, as in JAX: psum(1) is the axis size. */
 #include "ops/collective/collective.h"
 #include "ops/ops.h"
 #include "trace/trace.h"
@@ -14,7 +14,7 @@
 typedef struct axes_spec {
     const mf_namelist *names;
     const mf_intlist *groups;
-    int64_t group_size, size; /* participants of one reduction (of the largest, when they differ); all members */
+    int64_t group_size, size; /* group_size: members of a group (of the largest, if they differ); size: members of the axes */
     bool uneven;
 } axes_spec;
 
@@ -56,7 +56,8 @@ static mf_error_object *names_of(const char *op, const mf_collective_options *o,
     return spec->names ? NULL : mf_error_out_of_memory();
 }
 
-/* Integers at the leaves of a tree, in order, in a list with room for twice as many, which is the caller's. -1 when a leaf is none. */
+/* Reads integers at the leaves of a tree, in order, into a list with room for twice as many, which the caller frees. -1 when a leaf is no
+ * integer. */
 static int integers_of(mf_value v, int64_t **list, const mf_structure **structure)
 {
     mf_object *o = mf_object_of(v), *const * leaves, *self;
@@ -82,7 +83,7 @@ static int integers_of(mf_value v, int64_t **list, const mf_structure **structur
     return n;
 }
 
-/* The groups of a list, each filled up with -1 to the size of the largest. */
+/* Stores the groups of a list, each padded with -1 to the size of the largest. */
 static mf_error_object *fill_groups(const char *op, const mf_structure *s, const int64_t *members, axes_spec *spec)
 {
     int64_t most = 0;
@@ -152,7 +153,7 @@ static mf_value bind_leaf(const collective *c, mf_value x)
     return mf_bind(c->op, &p, 1, x);
 }
 
-/* A number that is known now: the sum is a product, the extremes are itself. */
+/* A collective of a number known at trace time: a sum is a multiple, an extremum is the number itself. */
 static mf_value fold_number(const collective *c, const mf_array *a)
 {
     if (c->op != &mf_op_psum)
@@ -178,13 +179,13 @@ static mf_value normalise_axis(const char *op, int64_t *axis, int rank)
     return mf_fail(MF_ERROR_AXIS, "%s: axis %lld is out of bounds for rank %d", op, (long long)*axis, rank);
 }
 
-/* How many a sum is over: a number, save where it differs between groups. */
+/* The number of members in a sum: a constant, unless groups differ in size. */
 static mf_value members_of_group(const collective *c)
 {
     return c->spec.uneven ? bind_leaf(c, mf_scalar(1, MF_I32)) : mf_i(c->spec.group_size);
 }
 
-/* Backends reduce by the order of real numbers: complex ones are brought together first. */
+/* Backends compare real numbers only, so complex operands are gathered and compared here. */
 static mf_value complex_extreme(const collective *c, mf_value x)
 {
     collective gather = *c;
@@ -385,7 +386,7 @@ typedef struct broadcast {
     int source;
 } broadcast;
 
-/* Only the source adds something. */
+/* All but the source contribute zero. */
 static mf_value broadcast_leaf(void *context, mf_value x)
 {
     const broadcast *c = context;
@@ -418,7 +419,7 @@ mf_value mf_pswapaxes_opt(mf_value x, int axis, const mf_collective_options *o)
     return mf_all_to_all_opt(x, axis, axis, &plain);
 }
 
-/* ---- where the extremum is: the least index of a replica that holds it; a NaN wins, as it does in pmax and pmin */
+/* ---- the index of the extremum: the least index of a replica that holds it; a NaN wins, as in pmax and pmin */
 
 typedef struct extremum {
     mf_value (*of)(mf_value x, const mf_collective_options *o);
@@ -428,7 +429,7 @@ typedef struct extremum {
 static mf_value index_of_extremum(void *context, mf_value x)
 {
     const extremum *e = context;
-    x = mf_stop_gradient(x); /* an index has no derivative, whatever pmax has */
+    x = mf_stop_gradient(x); /* an index has no derivative, even if pmax has one */
     mf_value best = e->of(x, e->o);
     if (mf_is_error(best))
         return best;

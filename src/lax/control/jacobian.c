@@ -1,6 +1,6 @@
-/* jacfwd, jacrev and hessian, of jvp or vjp and vmap. Invariant: a Jacobian has the result's tree and in place of each leaf the tree of
- * the arguments, whose leaves have the result's dimensions before the argument's.
- * All tangents, or all cotangents, are rows of one identity: a leaf takes as many columns as it has elements. */
+/* jacfwd, jacrev and hessian, made of jvp or vjp and vmap. Invariant: a Jacobian is the result's tree with, in place of each leaf, the tree
+ * of the arguments, whose leaves have the result's dimensions before the argument's. All tangents, or all cotangents, are the rows of one
+ * identity matrix: a leaf takes as many columns as it has elements. */
 #include "trace/function.h"
 
 #include <manyfold.h>
@@ -10,10 +10,10 @@
 
 enum { MOST_ARGUMENTS = 64 };
 
-/* What decorators get: plain bytes, since they are compared. */
+/* The context of a decorator: plain bytes, since contexts are compared. */
 typedef struct choice {
     bool has_aux, holomorphic, reverse;
-    int count; /* of argnums; 0: argument 0. Several: a tuple */
+    int count; /* number of argnums; 0: argument 0 alone. If several, the derivatives are a tuple */
     int64_t at[MF_MAX_RANK];
 } choice;
 
@@ -40,7 +40,7 @@ static const char *name_of(const choice *c) { return c->reverse ? "jacrev" : "ja
 
 /* ---- f as a function of the chosen arguments */
 
-/* The others are captured, not passed: what is known of them, as a static number is, stays known when f is traced. */
+/* The other arguments are captured, not passed, so that a value known at trace time (a static number) stays known. */
 typedef struct capture {
     choice c;
     mf_value all; /* the arguments, a tuple */
@@ -73,9 +73,9 @@ static mf_value chosen_of(const choice *c, mf_value all)
 
 /* ---- leaves */
 
-/* Those of a tree, which take what is made of them in their place. */
+/* The leaves of a tree; what is computed from each is stored in its place. */
 typedef struct jacobian_leaves {
-    mf_value *at, error; /* error: what was wrong, of a leaf too; then there are none */
+    mf_value *at, error; /* error: an error of the tree or a leaf; then there are no leaves */
     int count;
     int64_t elements;
 } jacobian_leaves;
@@ -100,7 +100,7 @@ static jacobian_leaves leaves_of(mf_value tree)
     return l;
 }
 
-/* The tree of what stands in their places now; frees them. */
+/* The tree of the values that are now in the leaves' places; frees them. */
 static mf_value unflatten(mf_value like, jacobian_leaves l)
 {
     mf_value tree = mf_is_error(l.error) ? l.error : mf_tree_unflatten(like, mf_list_n(l.at, l.count));
@@ -110,7 +110,7 @@ static mf_value unflatten(mf_value like, jacobian_leaves l)
 
 /* ---- the identity */
 
-/* Columns first to first + leaf's size of the identity of `total` rows, shaped as rows of leaves. */
+/* The columns of a `total` by `total` identity that belong to a leaf, from `first` on, with the leaf's shape in each row. */
 static mf_value identity_of(mf_value leaf, int64_t first, int64_t total)
 {
     int rank = mf_ndim(leaf);
@@ -136,9 +136,10 @@ static mf_value identity(mf_value tree, int64_t *rows)
     return unflatten(tree, l);
 }
 
-/* ---- from rows or columns back to trees */
+/* ---- from rows or columns to trees */
 
-/* The part of x, the Jacobian of `out` by all chosen arguments (or of all results by `in`, along the axis), that is between the two. */
+/* The part of x for one result and one argument. x is the Jacobian of `out` with respect to all chosen arguments (or of all results with
+ * respect to `in`), with these concatenated along `axis`. */
 static mf_value block(const choice *c, mf_value x, int axis, int64_t first, mf_value out, mf_value in)
 {
     mf_value part = c->reverse ? out : in;
@@ -152,7 +153,7 @@ static mf_value block(const choice *c, mf_value x, int axis, int64_t first, mf_v
     return mf_reshape(mf_slice_in_dim(x, first, first + mf_size(part), 1, axis), shape);
 }
 
-/* jacfwd: t is one result's, its last dimension counts the elements of all chosen arguments. */
+/* jacfwd: t is one result's Jacobian; its last dimension runs over the elements of all chosen arguments. */
 static mf_value columns_as_tree(const choice *c, mf_value out, mf_value t, mf_value chosen)
 {
     jacobian_leaves l = leaves_of(chosen);
@@ -165,7 +166,7 @@ static mf_value columns_as_tree(const choice *c, mf_value out, mf_value t, mf_va
     return unflatten(c->count > 1 ? chosen : mf_get(chosen, 0), l);
 }
 
-/* jacrev: of each argument's cotangents the rows that belong to `out`. */
+/* jacrev: the rows that belong to `out`, from each argument's cotangents. */
 static mf_value rows_as_tree(const choice *c, mf_value out, int64_t first, mf_value cotangents, mf_value chosen)
 {
     mf_value given = mf_tree_leaves(cotangents);
@@ -175,7 +176,7 @@ static mf_value rows_as_tree(const choice *c, mf_value out, int64_t first, mf_va
     return unflatten(c->count > 1 ? chosen : mf_get(chosen, 0), l);
 }
 
-/* Over the results: their leaves beside what is known of them. t: jacfwd, tangents like the results; jacrev, cotangents of the arguments. */
+/* Over all results. t: for jacfwd, tangents in the results' tree; for jacrev, cotangents of the arguments. */
 static mf_value as_tree(const choice *c, mf_value out, mf_value t, mf_value chosen)
 {
     mf_value tangents = c->reverse ? t : mf_tree_leaves(t);
@@ -189,7 +190,7 @@ static mf_value as_tree(const choice *c, mf_value out, mf_value t, mf_value chos
     return unflatten(out, l);
 }
 
-/* ---- what may be differentiated */
+/* ---- checks */
 
 static bool is_real(mf_dtype d) { return d == MF_F16 || d == MF_BF16 || d == MF_F32 || d == MF_F64; }
 static bool is_complex(mf_dtype d) { return d == MF_C64 || d == MF_C128; }
@@ -227,9 +228,9 @@ static mf_value check_arguments(const choice *c, int count)
     return mf_none();
 }
 
-/* ---- the two modes: (results, their derivative, aux), where aux is none without has_aux */
+/* ---- the two modes: (results, derivative, aux), where aux is None without has_aux */
 
-/* of one row of tangents */
+/* Applied to one row of tangents. */
 static mf_value pushforward(const void *context, mf_function f, const mf_value *row, int count)
 {
     const capture *o = context;
@@ -269,7 +270,7 @@ static mf_value jacobian(const void *context, mf_function f, const mf_value *arg
     const choice *c = context;
     mf_value wrong = check_arguments(c, count);
     capture o = { .all = mf_tuple_n(arguments, count) };
-    memcpy(&o.c, c, sizeof *c); /* its padding too: the context is compared by its bytes */
+    memcpy(&o.c, c, sizeof *c); /* copies the padding too, as contexts are compared by bytes */
     mf_value chosen = mf_is_error(wrong) ? wrong : chosen_of(c, o.all);
     wrong = mf_is_error(chosen) ? chosen : check_dtypes(c, chosen, true);
     if (mf_is_error(wrong))

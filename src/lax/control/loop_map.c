@@ -1,10 +1,10 @@
-/* map: a function of each slice along the leading axis, as a scan without a carry. Invariant: the results are those of a loop over the
- * slices, whatever the size of the batches; what does not fill a batch is one of its own. */
+/* map: applies a function to each slice along the leading axis, as a scan without a carry. Invariant: the results are those of a loop over
+ * the slices, whatever the batch size; slices that do not fill a batch form a smaller one. */
 #include <manyfold.h>
 
 #include <stdlib.h>
 
-/* (None, x) gives (None, f(x)). */
+/* Maps (None, x) to (None, f(x)). */
 static mf_value step(const void *context, mf_function f, const mf_value *arguments, int count)
 {
     (void)context;
@@ -18,7 +18,7 @@ static mf_value one_by_one(mf_function f, mf_value xs)
     return mf_get(mf_scan(mf_decorate_n(f, "map", step, none, 0), mf_none(), xs), 1);
 }
 
-/* Of every leaf the slices from start to stop, as (batches, batch, ...) where there are batches. */
+/* Slices every leaf from start to stop, reshaped to (batches, batch, ...) if batch is not 0. */
 static mf_value slices(mf_value xs, int64_t start, int64_t stop, int64_t batch)
 {
     mf_value leaves = mf_tree_leaves(xs);
@@ -50,7 +50,7 @@ static mf_value unbatched(mf_value x)
 
 static mf_value joined(mf_value a, mf_value b) { return mf_concatenate(mf_list(a, b), 0); }
 
-/* The length along axis 0, or an error that names who has another. */
+/* Finds the length along axis 0; an error names the leaf whose length differs. */
 static mf_value length_of(mf_value xs, int64_t *length)
 {
     mf_value leaves = mf_tree_leaves(xs);

@@ -1,10 +1,10 @@
-/* check_replicated of trees. Invariant: outside of maps the rows of an array are compared at once, bit by bit. */
+/* check_replicated of trees. Invariant: outside maps, the rows of an array are compared at once, bit by bit. */
 #include "ops/collective/collective.h"
 #include "lax/wrap.h"
 #include <manyfold/collective.h>
 #include <string.h>
 
-/* Outside maps: the rows of an array along its leading axis, one a device. */
+/* Outside maps: compares the rows of an array along its leading axis, one per device. */
 static mf_value check_ops(const mf_array *a, const char *leaf)
 {
     mf_error_object *error = mf_array_wait(a);

@@ -1,5 +1,5 @@
-/* Convolutions: the public functions, with dimension numbers as text, "NHWC,HWIO->NHWC". Invariant: paddings are numbers before an equation
- * is written. */
+/* Convolutions: the public functions, with dimension numbers as text, "NHWC,HWIO->NHWC". Invariant: paddings are explicit numbers before an
+ * equation is emitted. */
 #include "base/memory/alloc.h"
 #include "ops/shape/shape.h"
 #include "lax/wrap.h"
@@ -22,7 +22,7 @@ static bool split_text(const char *text, int rank, layout *l)
 
 static const char *letter(const char *spec, int rank, char c) { return memchr(spec, c, (size_t)rank); }
 
-/* The positions of a text's two named dimensions, then of the spatial ones in the kernel's order. */
+/* The positions of a text's two named dimensions, then those of the spatial ones in the kernel's order. */
 static bool read_spec(const char *spec, const char *kernel, int rank, char first, char second, int64_t *at)
 {
     int n = 2;
@@ -44,7 +44,7 @@ static bool read_spec(const char *spec, const char *kernel, int rank, char first
 
 static bool is_permutation(const mf_intlist *spec, int rank) { return spec->count == rank && shape_distinct(spec, rank); }
 
-/* False without an error: the text does not suit arrays of this rank. */
+/* False without an error: the text does not fit arrays of this rank. */
 static bool read_layout(const char *text, int rank, mf_conv_params *p, mf_value *error)
 {
     static const char *const last[] = { "NC,IO->NC", "NWC,WIO->NWC", "NHWC,HWIO->NHWC", "NDHWC,DHWIO->NDHWC" };

@@ -1,5 +1,5 @@
-/* Products: dot, matmul and dot_general. Invariant: NumPy's pairing of axes becomes one dot_general, its result transposed where the
- * order of axes asks for it. */
+/* Products: dot, matmul and dot_general. Invariant: NumPy's pairing of axes becomes one dot_general, whose result is transposed where the
+ * order of axes requires it. */
 #include "ops/shape/shape.h"
 #include "lax/wrap.h"
 #include <manyfold/lax.h>
@@ -25,12 +25,12 @@ mf_value(mf_dot)(mf_value a, mf_value b)
     return mf_bind(&mf_op_dot_general, &p, 2, v[0], v[1]);
 }
 
-/* How matmul's leading dimensions pair up. A dimension that only one operand has, or that is 1 in the other, is a free dimension. */
+/* How matmul pairs leading dimensions. A dimension that only one operand has, or that is 1 in the other, is a free dimension. */
 typedef struct pairing {
-    mf_ints lhs_batch, rhs_batch; /* positions in the squeezed operands */
+    mf_ints lhs_batch, rhs_batch; /* positions in the operands after squeezing */
     mf_ints lhs_squeeze, rhs_squeeze;
-    int lhs_other, rhs_other; /* how many are free in only one */
-    int order[MF_RANK];       /* by leading dimension: k for the k-th batch, 100 + k and 200 + k for free ones of lhs, rhs */
+    int lhs_other, rhs_other; /* number of dimensions that are free in this operand */
+    int order[MF_RANK];       /* by leading dimension: k for the k-th batch dimension; 100 + k, 200 + k for the k-th free one of lhs, rhs */
     int rank;
 } pairing;
 
@@ -83,7 +83,7 @@ static mf_value without(mf_value x, const mf_ints *axes)
     return mf_reshape(x, shape);
 }
 
-/* From (batch, free of lhs, m, free of rhs, n) to NumPy's order. */
+/* Transposes from (batch, free of lhs, m, free of rhs, n) to NumPy's order. */
 static mf_value in_order(mf_value x, const pairing *p, bool has_m, bool has_n)
 {
     mf_ints order = { .count = 0 };

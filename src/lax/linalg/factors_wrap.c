@@ -1,4 +1,4 @@
-/* The public functions of lu, qr, eigh and svd. Invariant: integers become floats; results are tuples in NumPy's order. */
+/* The public functions lu, qr, eigh and svd. Invariant: integers are converted to floats; results are tuples in NumPy's order. */
 #include "lax/wrap.h"
 
 #include <manyfold/linalg.h>
@@ -51,7 +51,7 @@ mf_value(mf_svd)(mf_value a)
     return mf_svd_opt(a, NULL);
 }
 
-/* The Hermitian matrix of which one triangle is a's. */
+/* The Hermitian matrix that has a triangle of a. */
 static mf_value from_triangle(mf_value a, bool lower)
 {
     mf_value inside = lower ? mf_tril(a, -1) : mf_triu(a, 1), diagonal = mf_sub(lower ? mf_tril(a, 0) : mf_triu(a, 0), inside);

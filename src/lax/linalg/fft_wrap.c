@@ -1,4 +1,4 @@
-/* The public functions of the Fourier transforms: axes, lengths and norms around the row, which takes last dimensions. */
+/* The public Fourier transforms: axes, lengths and norms, around the op, which transforms the last dimension. */
 #include "ops/fft/fft.h"
 #include "lax/wrap.h"
 
@@ -11,12 +11,12 @@
 typedef struct transform {
     const char *name;
     mf_fft_kind kind;
-    bool halved; /* the real side is the other one: hfft, ihfft */
+    bool halved; /* the real side is swapped: hfft, ihfft */
 } transform;
 
 static bool is_inverse(mf_fft_kind kind) { return kind == MF_IFFT || kind == MF_IRFFT; }
 
-/* x as the row takes it: f32 or f64 where lines are real, else complex. */
+/* Converts x to what the op takes: f32 or f64 if its rows are real, else complex. */
 static bool prepare(const transform *f, mf_value *x)
 {
     if (!mf_wrap_inexact(x, f->name))
@@ -32,7 +32,7 @@ static bool prepare(const transform *f, mf_value *x)
     return mf_value_type(*x);
 }
 
-/* x with `length` numbers along its last dimension: the first of them, or zeros behind. */
+/* Truncates x to `length` numbers along its last dimension, or pads it with zeros. */
 static mf_value cut_or_filled(mf_value x, int64_t length)
 {
     const mf_type *t = mf_value_type(x);
@@ -42,7 +42,7 @@ static mf_value cut_or_filled(mf_value x, int64_t length)
     return high.at[last] ? (mf_pad)(x, mf_convert_value(mf_i(0), t->dtype, false), none, high, none) : x;
 }
 
-/* Of a whole transform of n numbers, 1 / n is in the inverse already. */
+/* The factor for the norm. For a transform of n numbers, the op's inverse already includes 1 / n. */
 static double factor(mf_fft_kind kind, double n, mf_fft_norm norm)
 {
     if (norm == MF_FFT_ORTHO)
@@ -50,7 +50,7 @@ static double factor(mf_fft_kind kind, double n, mf_fft_norm norm)
     return norm == MF_FFT_BACKWARD ? 1 : is_inverse(kind) ? n : 1 / n;
 }
 
-/* Along one axis, without the norm; *n: 0 or the length, then the length. */
+/* Transforms along one axis, without the norm. *n: the length or 0; on return, the length. */
 static mf_value along(const transform *f, mf_fft_kind kind, mf_value x, int axis, int64_t *n)
 {
     if (!mf_value_type(x))
@@ -92,12 +92,12 @@ static mf_value one(const transform *f, mf_value x, const mf_fft_options *o)
     x = along(f, f->kind, f->halved && f->kind == MF_IRFFT ? mf_conj(x) : x, (int)axis, &n);
     if (!f->halved)
         return scaled(x, factor(f->kind, (double)n, o->norm));
-    mf_fft_kind other = f->kind == MF_IRFFT ? MF_FFT : MF_IFFT; /* whose norm it has: the row divided in the one case, not in the other */
+    mf_fft_kind other = f->kind == MF_IRFFT ? MF_FFT : MF_IFFT; /* defines the norm; the op divides by n in one direction only */
     double by = factor(other, (double)n, o->norm) * (other == MF_FFT ? (double)n : 1 / (double)n);
     return scaled(other == MF_IFFT ? mf_conj(x) : x, by);
 }
 
-/* The axes, in order, and their lengths, 0 where nothing is said. */
+/* Reads the axes, in order, and their lengths (0 where not given). */
 static bool axes_of(const transform *f, int rank, const mf_fftn_options *o, int last, mf_ints *axes, mf_ints *lengths, mf_value *error)
 {
     if (o->axes.count < 0 || o->axes.count > MF_MAX_RANK || o->s.count < 0 || o->s.count > MF_MAX_RANK) {
@@ -123,7 +123,7 @@ static bool axes_of(const transform *f, int rank, const mf_fftn_options *o, int 
     return true;
 }
 
-/* last: of how many axes when nothing is said, 0: of all. The real line is done first where it is taken, and last where it is given. */
+/* last: the number of axes by default; 0: all. The real axis is transformed first if the input is real, and last if the output is. */
 static mf_value several(const transform *f, mf_value x, const mf_fftn_options *o, int last)
 {
     static const mf_fftn_options none;

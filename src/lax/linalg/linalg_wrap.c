@@ -1,6 +1,6 @@
-/* The public functions of cholesky and triangular_solve, and norms; solutions made of them are in numpy/solve.c.
- * Invariant: integers become floats, the operands of a solution get one dtype and the leading dimensions that both broadcast to. A norm
- * is real, also of complex numbers; its gradient at 0 is NaN, as in JAX, where it is a square root's. */
+/* The public functions cholesky and triangular_solve, and norms; solvers made of them are in numpy/solve.c. Invariant: integers are
+ * converted to floats; the operands of a solve get one dtype and broadcast leading dimensions. A norm is real, also for complex numbers;
+ * where it is a square root, its gradient at 0 is NaN, as in JAX. */
 #include "lax/wrap.h"
 
 #include <manyfold/linalg.h>
@@ -13,7 +13,7 @@ mf_value(mf_cholesky)(mf_value a)
     return mf_wrap_inexact(&a, "cholesky") ? mf_bind(&mf_op_cholesky, NULL, 1, a) : a;
 }
 
-/* Both with the leading dimensions that they have together. */
+/* Broadcasts the leading dimensions of both against each other. */
 static bool join_batches(mf_value *v)
 {
     const mf_type *t[2] = { mf_value_type(v[0]), mf_value_type(v[1]) };
@@ -91,7 +91,7 @@ static mf_value vector_norm(mf_value x, mf_axis axis, double ord, bool keepdims)
     return mf_pow(total(mf_pow(x, mf_f(ord)), axis, keepdims), mf_f(1 / ord));
 }
 
-/* Of the singular values the greatest, the least, or the sum. */
+/* The greatest, the least, or the sum of the singular values. */
 static mf_value norm_by_values(mf_value x, const mf_intlist *axes, double ord, bool keepdims)
 {
     int from[MF_RANK], n = 0, rank = mf_value_type(x)->rank;
@@ -108,7 +108,7 @@ static mf_value norm_by_values(mf_value x, const mf_intlist *axes, double ord, b
                     : norm;
 }
 
-/* Sums along the rows or along the columns, then the greatest or the least. */
+/* Sums along rows or columns, then the greatest or the least of them. */
 static mf_value matrix_norm(mf_value x, const mf_intlist *axes, double ord, bool keepdims)
 {
     int64_t row = axes->at[0], column = axes->at[1];

@@ -1,13 +1,13 @@
 /* Collectives: psum, pmax, pmin, ppermute and axis_index over named axes; those that join or cut operands are in collective_exchange.c.
- * Invariants: every name is bound where the equation stands; several names count row-major, the first outermost; groups are the members
- * of each group in turn, and an empty list is one group of all. Gradients are pmap's: psum transposes to psum.
- * Under vmap over one of the names a collective becomes arithmetic on the batch dimension; over another name it works on a batch. */
+ * Invariants: every name is bound where the equation is; several names are counted row-major, the first outermost. Groups are a list of the
+ * members of each group in turn; an empty list is one group of all. Gradients are pmap's: psum transposes to psum. Under vmap over one of
+ * the names a collective becomes arithmetic on the batch dimension; over another name it works on a batch. */
 #include "ops/collective/collective.h"
 
 #include <math.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------ psum, pmax, pmin */
+/* ---- psum, pmax, pmin */
 
 static const mf_collective_params *sum_of(const mf_eqn *e) { return e->params; }
 
@@ -23,8 +23,8 @@ static mf_error_object *reduce_type_rule(mf_type_context *c)
     return error;
 }
 
-/* Over the whole of its axes a result is the same everywhere; over groups it may differ between them, and does for groups of
- * different sizes even where the operand is the same. */
+/* Over whole axes a result is the same everywhere. Over groups it may differ between them, and over groups of different sizes it does even
+ * if the operand is the same everywhere. */
 static void reduce_variance(const mf_eqn *e, const mf_axis_env *env, const uint64_t *in, uint64_t *out)
 {
     const mf_collective_params *p = sum_of(e);
@@ -32,7 +32,7 @@ static void reduce_variance(const mf_eqn *e, const mf_axis_env *env, const uint6
     out[0] = !p->groups->count ? in[0] & ~bits : mf_ints_has(p->groups, -1) ? in[0] | bits : in[0];
 }
 
-/* Runs of rows stay together. */
+/* Consecutive rows are taken in one slice. */
 mf_variable *collective_pick_rows(mf_builder *b, mf_variable *x, const int64_t *order, int count)
 {
     mf_variable **parts = nested_room(b, count, sizeof *parts);
@@ -112,8 +112,8 @@ mf_variable *collective_part_dimension(mf_builder *b, mf_variable *x, int axis, 
     return e_reshape(b, x, rank, dims);
 }
 
-/* Where a group is short: what does not change its result, zeros for a sum (pick_rows gives them for -1), for an extremum its first
- * member again. */
+/* Fills the gaps of a short group with members that do not change its result: zeros for a sum (pick_rows gives them for -1); for an
+ * extremum, its first member again. */
 static const mf_intlist *fill_gaps(mf_builder *b, const mf_op *op, const mf_intlist *groups, int64_t group_size)
 {
     int64_t *full = op == &mf_op_psum ? NULL : nested_room(b, groups->count, sizeof *full);
@@ -122,7 +122,7 @@ static const mf_intlist *fill_gaps(mf_builder *b, const mf_op *op, const mf_intl
     return full ? mf_ints_intern(full, groups->count) : groups;
 }
 
-/* x has its batch in front: it is reduced within each group, and every member gets its group's result. */
+/* x has its batch in front. Reduces it within each group and gives every member its group's result. */
 static mf_variable *reduce_groups(mf_builder *b, const mf_op *op, mf_variable *x, const mf_intlist *groups, int64_t group_size)
 {
     x = collective_into_groups(b, x, fill_gaps(b, op, groups, group_size), group_size);
@@ -130,13 +130,13 @@ static mf_variable *reduce_groups(mf_builder *b, const mf_op *op, mf_variable *x
     return collective_out_of_groups(b, b->error ? x : e_broadcast_axis(b, sums, 1, group_size), groups);
 }
 
-/* Unbatched operands: every member holds the same, so a sum is a multiple and an extremum is the operand. */
+/* For an unbatched operand all members hold the same, so a sum is a multiple and an extremum is the operand. */
 static mf_variable *reduce_equal(mf_builder *b, const mf_op *op, mf_variable *x, int64_t members)
 {
     return op == &mf_op_psum && members != 1 ? e_scale(b, x, (double)members) : x;
 }
 
-/* A sum of 16-bit floats that takes two steps, over the batch and over other names, rounds after the second. */
+/* For a sum of 16-bit floats in two steps, over the batch and over other names: rounds only after the second. */
 mf_variable *collective_widen(mf_builder *b, mf_variable *x)
 {
     bool narrow = !b->error && (x->type->dtype == MF_F16 || x->type->dtype == MF_BF16);
@@ -195,7 +195,7 @@ static const char *const psum_samples[] = {
     NULL,
 };
 
-/* A float's bits as an integer that is ordered as the floats are; its own inverse. */
+/* A float's bits as an integer that is ordered as the floats are. The function is its own inverse. */
 static mf_hlo_value ordered_bits(mf_hlo *h, mf_hlo_value bits)
 {
     mf_dtype d = bits.type->dtype;
@@ -204,8 +204,8 @@ static mf_hlo_value ordered_bits(mf_hlo *h, mf_hlo_value bits)
     return h_select(h, h_compare(h, "LT", false, bits, zero), turned, bits);
 }
 
-/* Floats whose extremum is wanted, as integers: plugins lose a NaN, or choose between 0 and -0 as they like. A NaN becomes the one that
- * wins. */
+/* Converts floats whose extremum is wanted to integers, because plugins may lose a NaN or choose either of 0 and -0. A NaN becomes the
+ * integer that wins. */
 static mf_hlo_value as_ordered(mf_hlo *h, mf_hlo_value x, mf_reducer r)
 {
     const mf_type *t = x.type;
@@ -214,7 +214,7 @@ static mf_hlo_value as_ordered(mf_hlo *h, mf_hlo_value x, mf_reducer r)
     return ordered_bits(h, h_op(h, "bitcast_convert", mf_type_with_dtype(t, t->dtype == MF_F32 ? MF_I32 : MF_I64), &plain, 1, NULL));
 }
 
-/* Floats of 16 bits go as f32. */
+/* 16-bit floats are reduced as f32. */
 MF_HLO_RULE(reduce_hlo)
 {
     const mf_collective_params *p = sum_of(e);
@@ -324,7 +324,7 @@ const mf_op mf_op_pmin = {
     .samples = pmin_samples,
 };
 
-/* ------------------------------------------------------------------ ppermute */
+/* ---- ppermute */
 
 static const mf_permute_params *permute_of(const mf_eqn *e) { return e->params; }
 
@@ -334,7 +334,7 @@ static const mf_param permute_params[] = { MF_PARAM_AS(mf_permute_params, axes, 
 
 bool collective_find_misfit(const int64_t *perm, int count, int64_t size, int *at)
 {
-    unsigned char *seen = mf_calloc((size_t)size, 1); /* 1: as a source; 2: as a target */
+    unsigned char *seen = mf_calloc((size_t)size, 1); /* 1: seen as a source; 2: as a target */
     *at = -1;
     for (int i = 0; seen && i < count && *at < 0; i++) {
         unsigned char as = i % 2 ? 2 : 1;
@@ -440,7 +440,7 @@ const mf_op mf_op_ppermute = {
     .samples = ppermute_samples,
 };
 
-/* ------------------------------------------------------------------ axis_index */
+/* ---- axis_index */
 
 static const mf_axis_name_params *index_of(const mf_eqn *e) { return e->params; }
 
@@ -460,7 +460,7 @@ static void axis_index_variance(const mf_eqn *e, const mf_axis_env *env, const u
     out[0] = collective_bits_of(env, index_of(e)->axes);
 }
 
-/* The index is a sum over the names, each times the sizes of those behind it; the mapped name's own index is an iota. */
+/* The index is a sum over the names, each index times the sizes of the names after it; the mapped name's own index is an iota. */
 static void axis_index_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *const *in, const int *in_axis, mf_variable **out,
                              int *out_axis)
 {

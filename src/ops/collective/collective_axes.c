@@ -1,5 +1,5 @@
-/* The axes and groups of collectives, checked and counted. Invariants: every name is bound where the equation stands; groups hold every index
- * once, and only where an op allows it do they differ in size, when the shorter ones end in -1. */
+/* The axes and groups of collectives, checked and counted. Invariants: every name is bound where the equation is; groups contain every
+ * index once; they differ in size only where the op allows it, and then the shorter ones are padded with -1. */
 #include "ops/collective/collective.h"
 
 static void list_scope(mf_text *t, const mf_axis_env *env)
@@ -42,7 +42,7 @@ int64_t collective_participants(const mf_axis_env *env, const mf_namelist *axes,
     return groups->count ? group_size : collective_total_size(env, axes);
 }
 
-/* Groups of different sizes are filled up with -1. */
+/* Groups of different sizes must be padded with -1 at their ends. */
 static mf_error_object *check_padding(const mf_type_context *c, const mf_intlist *groups, int64_t group_size, bool uneven, int64_t *members)
 {
     for (int i = 0; i < groups->count; i++) {

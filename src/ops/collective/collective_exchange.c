@@ -1,8 +1,8 @@
-/* Collectives that join or cut operands: all_gather, psum_scatter, all_to_all. See collective.c for what all of them keep.
- * Under vmap over one of several names the others' part stays a collective, name by name; within groups the members are two dimensions. */
+/* Collectives that join or cut operands: all_gather, psum_scatter, all_to_all. See collective.c for their common invariants. Under vmap
+ * over one of several names, the other names' part stays a collective, name by name; with groups the members are two dimensions. */
 #include "ops/collective/collective.h"
 
-/* ------------------------------------------------------------------ all_gather and psum_scatter, each the other's transpose */
+/* ---- all_gather and psum_scatter, each the other's transpose */
 
 static const mf_gather_axis_params *gather_of(const mf_eqn *e) { return e->params; }
 
@@ -80,8 +80,8 @@ static void psum_scatter_variance(const mf_eqn *e, const mf_axis_env *env, const
     out[0] = in[0] | collective_bits_of(env, gather_of(e)->axes);
 }
 
-/* x has its batch in front. The other names are gathered behind it, the last first; then the batch dimension takes its place among
- * them, and the dimensions of all names become one. */
+/* x has its batch in front. Gathers the other names behind it, the last first; then moves the batch dimension to its place among them, and
+ * merges the dimensions of all names into one. */
 static mf_variable *gather_all(mf_batch_context *c, const mf_gather_axis_params *p, mf_variable *x)
 {
     for (int i = p->axes->count - 1; i >= 0; i--) {
@@ -96,7 +96,8 @@ static mf_variable *gather_all(mf_batch_context *c, const mf_gather_axis_params 
     return p->tiled && !c->b->error ? collective_merge_dimensions(c->b, x, (int)p->axis) : x;
 }
 
-/* The operand, its batch in front, of an op over the mapped axis; NULL: the op is over other axes, and stays, or has been refused. */
+/* Prepares the operand of an op over the mapped axis, with its batch in front. NULL: the op is over other axes and has been emitted as
+ * such, or has been refused. */
 static mf_variable *gather_operand(mf_batch_context *c, const mf_eqn *e, mf_variable *x, int axis, mf_variable **out, int *out_axis)
 {
     const mf_gather_axis_params *p = gather_of(e);
@@ -114,7 +115,7 @@ static mf_variable *gather_operand(mf_batch_context *c, const mf_eqn *e, mf_vari
     return e_batched_at(c, x, axis, 0);
 }
 
-/* Within groups: groups, places, the operand's dimensions. The places take the axis, and every place gets the whole. */
+/* Dimensions: groups, positions, the operand's. Moves the positions to the axis, and gives every member of a group the whole. */
 static mf_variable *gather_groups(mf_builder *b, const mf_gather_axis_params *p, mf_variable *x)
 {
     x = collective_into_groups(b, x, p->groups, p->group_size);
@@ -134,14 +135,14 @@ static void all_gather_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *
     out_axis[0] = p->groups->count ? 0 : -1;
 }
 
-/* Members of all these axes, the mapped one among them. */
+/* The number of members of all these axes; the mapped one may be among them. */
 static int64_t members_of(const mf_batch_context *c, const mf_namelist *axes)
 {
     const mf_namelist *others = collective_without(axes, c->axis_name);
     return collective_total_size(c->b->env, others) * (others->count < axes->count ? c->size : 1);
 }
 
-/* Groups, places, the operand's dimensions: the sum over the places, of which each keeps its part. */
+/* Dimensions: groups, positions, the operand's. Sums over the positions; each member then keeps its part. */
 static mf_variable *scatter_groups(mf_builder *b, const mf_gather_axis_params *p, mf_variable *x)
 {
     x = collective_into_groups(b, x, p->groups, p->group_size);
@@ -150,8 +151,8 @@ static mf_variable *scatter_groups(mf_builder *b, const mf_gather_axis_params *p
     return collective_out_of_groups(b, b->error ? x : e_move_axis(b, x, 1 + (int)p->axis, 1), p->groups);
 }
 
-/* Name by name, the outermost first: the pieces of its members are a dimension in front of the pieces of the others'. x: batch in front.
- * Over the mapped name the sum over the batch leaves the pieces as the new batch dimension. */
+/* Name by name, the outermost first: each name's pieces are a dimension in front of the pieces of the next ones. x has its batch in front.
+ * Over the mapped name, the sum over the batch leaves the pieces as the new batch dimension. */
 static mf_variable *scatter_names(mf_batch_context *c, const mf_gather_axis_params *p, mf_variable *x)
 {
     mf_builder *b = c->b;
@@ -263,7 +264,7 @@ const mf_op mf_op_psum_scatter = {
     .samples = psum_scatter_samples,
 };
 
-/* ------------------------------------------------------------------ all_to_all */
+/* ---- all_to_all */
 
 static const mf_all_to_all_params *exchange_of(const mf_eqn *e) { return e->params; }
 
@@ -277,8 +278,8 @@ static const mf_param exchange_params[] = {
     { 0 },
 };
 
-/* Not tiled: the split dimension, one piece a member, goes, and one of all members comes at concat_axis. Tiled: the split dimension
- * shrinks and the other grows. */
+/* Not tiled: the split dimension (one piece per member) is removed, and a dimension of all members is added at concat_axis. Tiled: the
+ * split dimension shrinks and the other one grows. */
 static mf_error_object *all_to_all_type_rule(mf_type_context *c)
 {
     const mf_all_to_all_params *p = c->params;
@@ -317,20 +318,20 @@ static void all_to_all_variance(const mf_eqn *e, const mf_axis_env *env, const u
     out[0] = in[0] | collective_bits_of(env, exchange_of(e)->axes);
 }
 
-/* Groups, places, the operand's dimensions: places and pieces change places. */
+/* Dimensions: groups, positions, the operand's. Exchanges positions and pieces. */
 static mf_variable *exchange_groups(mf_builder *b, const mf_all_to_all_params *p, mf_variable *x)
 {
     int split = (int)p->split_axis + 2, concat = (int)p->concat_axis + 2;
     x = collective_into_groups(b, x, p->groups, p->group_size);
     x = p->tiled ? collective_part_dimension(b, x, split, p->group_size) : x;
-    x = b->error ? x : e_move_axis(b, x, split, 1); /* groups, pieces, places, rest */
+    x = b->error ? x : e_move_axis(b, x, split, 1); /* groups, pieces, positions, rest */
     x = b->error ? x : e_move_axis(b, x, 2, concat);
     x = p->tiled ? collective_merge_dimensions(b, x, concat) : x;
     return collective_out_of_groups(b, x, p->groups);
 }
 
-/* Name by name, the outermost first: each turns its pieces, a dimension of their own, into what arrives from its members. x: batch in
- * front. In the end these dimensions are one again and go where concat_axis says. */
+/* Name by name, the outermost first: each exchanges its pieces, a dimension of their own, for those that arrive from its members. x has its
+ * batch in front. In the end the dimensions are merged and moved to concat_axis. */
 static mf_variable *exchange_names(mf_batch_context *c, const mf_all_to_all_params *p, mf_variable *x)
 {
     mf_builder *b = c->b;
@@ -380,14 +381,14 @@ static const char *const all_to_all_samples[] = {
     NULL,
 };
 
-/* Not tiled: what arrives is concatenated along a dimension of 1 that is made for it, and of the split one a dimension of 1 is left. */
+/* Not tiled: received pieces are concatenated along a new dimension of size 1, and the split dimension is left with size 1. */
 MF_HLO_RULE(exchange_hlo)
 {
     const mf_all_to_all_params *p = exchange_of(e);
     int64_t split = p->split_axis, concat = p->concat_axis;
     const mf_type *result = e->out[0]->type;
     mf_hlo_value x = in[0];
-    if (!p->tiled && split != concat) { /* concat_axis counts without the split axis */
+    if (!p->tiled && split != concat) { /* concat_axis does not count the split axis */
         concat += split < concat;
         x = h_reshape(h, x, mf_type_insert_axis(x.type, (int)concat, 1));
         split += concat < split;

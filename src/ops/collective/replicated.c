@@ -1,5 +1,6 @@
-/* check_replicated: its operand, of which every replica of the axes must hold the same bits. Declared uniform from there on; the runtime
- * compares when the program runs, and says which leaf and which devices differ. Invariant: a check changes no value and is never removed. */
+/* check_replicated: its operand must have the same bits on every replica of the axes, and is declared uniform from there on. The runtime
+ * compares when the program runs, and reports which leaf and which devices differ. Invariant: a check changes no value and is never
+ * removed. */
 #include "ops/checks.h"
 #include "ops/collective/collective.h"
 
@@ -23,7 +24,7 @@ static void replicated_variance(const mf_eqn *e, const mf_axis_env *env, const u
     out[0] = in[0] & ~collective_bits_of(env, check_of(e)->axes);
 }
 
-/* Values are checked, their derivatives are not: these differ between replicas in the middle of a step. */
+/* Only values are checked; their derivatives may differ between replicas in the middle of a step. */
 static void replicated_jvp(mf_builder *b, const mf_eqn *e, mf_variable *const *in, mf_variable *const *tin, mf_variable **out,
                            mf_variable **tout)
 {
@@ -67,11 +68,11 @@ static mf_dtype bits_of(mf_dtype d)
 }
 
 typedef struct comparison {
-    mf_hlo_value is_first, differs; /* truths */
+    mf_hlo_value is_first, differs; /* bools */
     const char *groups;
 } comparison;
 
-/* The value that the first replica has, whose bits come to all as a sum with zeroes; and whether this replica's are others. */
+/* The first replica's value, given to all as a sum with zeros; and whether this replica's bits differ from it. */
 static mf_hlo_value value_of_first(mf_hlo *h, mf_hlo_value x, comparison *c)
 {
     mf_dtype d = x.type->dtype;
@@ -88,8 +89,7 @@ static mf_hlo_value value_of_first(mf_hlo *h, mf_hlo_value x, comparison *c)
     return is_float ? h_op(h, "bitcast_convert", x.type, &all, 1, NULL) : h_convert(h, all, d);
 }
 
-/* All go on with the first one's values, so that none waits for another whose predicate came out otherwise; that they were not the same is
- * for the host to say. */
+/* All continue with the first replica's value, so that none waits for another whose predicate differs; the host reports the difference. */
 MF_HLO_RULE(replicated_hlo)
 {
     const mf_namelist *axes = check_of(e)->axes;

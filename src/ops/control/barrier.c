@@ -1,7 +1,7 @@
-/* What speaks to transforms and passes and computes nothing: optimization_barrier, whose results the passes do not know to be its
- * operands, and checkpoint_name, by which a policy of remat finds a value.
- * Invariant: neither is ever run: the names are gone when programs are simplified, and of a barrier scheduling and fusion keep the order:
- * what reads its results comes after all that makes its operands. */
+/* Ops that matter to transforms and passes and compute nothing: optimization_barrier, whose results the passes do not recognise as its
+ * operands, and checkpoint_name, by which a policy of remat finds a value. Invariant: neither is ever run. The names are removed by
+ * simplification; of a barrier, scheduling and fusion keep the order: whatever reads its results comes after everything that computes its
+ * operands. */
 #include "ops/emit.h"
 #include "ops/elementwise/loops.h"
 #include "transform/rules/sweep.h"
@@ -19,7 +19,7 @@ static mf_error_object *barrier_type(mf_type_context *c)
     return out ? NULL : mf_error_out_of_memory();
 }
 
-/* The variables that are there through one barrier; the others stay NULL. */
+/* Passes the variables that are not NULL through one barrier; the others stay NULL. */
 static void through_barrier(mf_builder *b, mf_variable *const *in, int count, mf_variable **out)
 {
     mf_variable **some = mf_arena_alloc(&b->program->arena, (2 * (size_t)count + 1) * sizeof(mf_variable *)), **made = some + count;
@@ -114,7 +114,7 @@ static mf_error_object *name_type(mf_type_context *c)
     return e;
 }
 
-/* The tangent is no value of the forward pass: it gets no name. */
+/* The tangent is not a value of the forward pass, so it gets no name. */
 MF_JVP_RULE(name_jvp)
 {
     out[0] = mf_emit(b, e->op, e->params, 1, in[0]);

@@ -1,5 +1,5 @@
-/* Calls: what jit and remat share, and jit. Both run their program in place; they differ in what crosses partial evaluation: jit hands
- * residuals over. Invariant: the program is closed, operands are its inputs in order. */
+/* Calls: what jit and remat share, and jit. Both run their program in place; they differ in partial evaluation: jit passes residuals on.
+ * Invariant: the program is closed; the operands are its inputs in order. */
 #include "ops/control/nested.h"
 
 #include <string.h>
@@ -105,7 +105,7 @@ static const mf_param call_params[] = { MF_PARAM(mf_jit_params, name, MF_PARAM_N
                                         MF_PARAM(mf_jit_params, program, MF_PARAM_PROGRAM),
                                         { 0 } };
 
-/* The known half becomes a call of its own, and its residuals cross. */
+/* The known half becomes a call of its own, whose residuals are passed on. */
 static void jit_partial_eval(mf_partial_context *c, const mf_eqn *e)
 {
     nested_parts parts;

@@ -1,7 +1,7 @@
-/* What a program says to the host while it runs: debug_print, pure_callback, io_callback.
- * Operands have `batch` leading dimensions that maps gave them: the host is called once for each of their rows, in order. Invariants: what
- * has an effect happens on each device of a map in the program's order (runtime/compile/schedule/schedule.c), as often as the program says; no
- * pass computes any of these ahead; derivatives go around them by custom rules alone. */
+/* Ops that call the host while the program runs: debug_print, pure_callback, io_callback. Operands have `batch` leading dimensions that
+ * maps added: the host is called once for each of their rows, in order. Invariants: calls with an effect happen on each device of a map in
+ * the program's order (runtime/compile/schedule/schedule.c), as often as the program says; no pass evaluates any of these in advance;
+ * derivatives need a custom rule around them. */
 #include "ops/control/callback.h"
 
 #include "base/thread/cancel.h"
@@ -19,7 +19,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------ what the three share */
+/* ---- shared by the three */
 
 static const mf_intlist *batch_of(const mf_eqn *e) { return *(const mf_intlist *const *)mf_params_role(e->op, e->params, MF_ROLE_BATCH); }
 
@@ -31,7 +31,7 @@ static int64_t rows_of(const mf_intlist *batch)
     return rows;
 }
 
-/* t with the batch in front. */
+/* t with the batch dimensions in front. */
 static const mf_type *type_of_rows(const mf_type *t, const mf_intlist *batch)
 {
     for (int i = batch->count - 1; t && i >= 0; i--)
@@ -58,7 +58,7 @@ static mf_error_object *check_batch(const mf_type_context *c, const mf_intlist *
     return NULL;
 }
 
-/* One more dimension in front of the batch. */
+/* Adds a dimension in front of the batch. */
 static void emit_batched(mf_batch_context *c, const mf_eqn *e, void *params, const mf_intlist **batch, mf_variable *const *in,
                          const int *in_axis, mf_variable **out, int *out_axis)
 {
@@ -77,7 +77,7 @@ static void emit_batched(mf_batch_context *c, const mf_eqn *e, void *params, con
         out_axis[i] = 0;
 }
 
-/* It happens on each device of all maps around it, whatever its operands are. */
+/* The call happens on each device of all enclosing maps, whatever its operands. */
 static void varies_everywhere(const mf_eqn *e, const mf_axis_env *env, const uint64_t *in, uint64_t *out)
 {
     (void)in;
@@ -85,14 +85,14 @@ static void varies_everywhere(const mf_eqn *e, const mf_axis_env *env, const uin
         out[i] = env ? ((uint64_t)2 << mf_axis_env_depth(env, env)) - 1 : 0;
 }
 
-/* Row r of an operand as an array of its own. */
+/* Row r of operand i, as an array of its own. */
 static mf_array *row_of(const mf_eqn *e, const void *const *in, int i, int64_t r)
 {
     const mf_type *t = type_of_row(e->in[i]->type, batch_of(e));
     return t ? mf_array_from_host(t, (const char *)in[i] + r * t->bytes) : NULL;
 }
 
-/* Where a client can call the host. */
+/* For clients that can call the host. */
 MF_HLO_RULE(host_call_hlo)
 {
     if (h_calls_host(h))
@@ -103,7 +103,7 @@ MF_HLO_RULE(host_call_hlo)
 
 bool mf_is_host_call(const mf_eqn *e) { return e->op->stablehlo == host_call_hlo; }
 
-/* ------------------------------------------------------------------ debug_print */
+/* ---- debug_print */
 
 static const mf_param debug_print_params[] = { MF_PARAM(mf_debug_print_params, format, MF_PARAM_NAME),
                                                MF_PARAM_AS(mf_debug_print_params, batch, MF_PARAM_INTS, MF_ROLE_BATCH),
@@ -174,7 +174,7 @@ static void put_line(const char *line)
     pthread_mutex_unlock(&printing.lock);
 }
 
-/* The format with the arrays in place of the placeholders, whatever stands between their braces. */
+/* Prints the format with the arrays in place of the placeholders, ignoring what is between the braces. */
 static mf_error_object *print_line(const char *format, mf_array *const *values)
 {
     mf_text t = { 0 };
@@ -235,7 +235,7 @@ const mf_op mf_op_debug_print = {
     .samples = nested_no_samples,
 };
 
-/* ------------------------------------------------------------------ callbacks */
+/* ---- callbacks */
 
 static void host_call_destroy(mf_object *o)
 {
@@ -291,7 +291,7 @@ static void callback_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *co
         out_axis[0] = -1;
 }
 
-/* Arguments of one call over its leaves, in the innermost scope. */
+/* The arguments of one call, built from its leaves, in the innermost scope. */
 static bool make_arguments(const mf_host_call *h, mf_array *const *leaves, mf_value *arguments)
 {
     for (int i = 0; i < h->argument_count; i++) {
@@ -323,7 +323,7 @@ static mf_error_object *take_leaf(const mf_host_call *h, mf_object *o, const mf_
     return mf_array_copy_out((mf_array *)o, type->dtype, out);
 }
 
-/* What the function returned, into row r of the results. */
+/* Copies the function's result to row r of the results. */
 static mf_error_object *take_result(const mf_host_call *h, mf_value v, void *const *out, int64_t r)
 {
     mf_object *o = mf_object_of(v), *const * leaves, *self;
@@ -334,7 +334,7 @@ static mf_error_object *take_result(const mf_host_call *h, mf_value v, void *con
     if (!o)
         return mf_error_new(MF_ERROR_ARGUMENT, "callback %s returned an unset value", h->head.name);
     const mf_structure *s = mf_tree_flatten(o, &leaves, &n, &self);
-    if (!h->result->leaf_count) /* nobody reads it */
+    if (!h->result->leaf_count) /* the result is not used */
         return NULL;
     mf_error_object *error = s == h->result ? NULL : wrong_result(h, s);
     for (int i = 0; i < n && !error; i++)
@@ -342,7 +342,7 @@ static mf_error_object *take_result(const mf_host_call *h, mf_value v, void *con
     return error;
 }
 
-/* Calls the function as from a program of the user's own: outside of whatever this thread traces while it helps. */
+/* Calls the function outside any trace: the thread may be tracing while it helps a run. */
 static mf_error_object *call_host(const mf_host_call *h, mf_array *const *leaves, void *const *out, int64_t r)
 {
     void *memory = mf_run_memory_suspend();

@@ -1,5 +1,6 @@
-/* check_nan: its first operands are results of an equation, the others what that was given. A NaN in the former where the latter have none
- * was born there: an error that names the op, at the user's line. Invariant: the checks' pass alone emits it, when all transforms are done. */
+/* check_nan: its first operands are results of an equation, the others are that equation's operands. A NaN in the former without one in the
+ * latter originated in the equation: an error names the op, at the user's line. Invariant: only the check pass emits it, after all
+ * transforms. */
 #include "ops/checks.h"
 #include "ops/elementwise/loops.h"
 #include "ops/control/nested.h"
@@ -56,7 +57,7 @@ MF_EVALUATE_RULE(check_nan_evaluate)
     return NULL;
 }
 
-/* The index of the first NaN, row by row; all bits where there is none. */
+/* The index of the first NaN in row-major order; all bits set if there is none. */
 static mf_hlo_value index_of_nan(mf_hlo *h, mf_hlo_value x)
 {
     const mf_type *number = mf_type_scalar(MF_U64, false), *row = mf_type_get(MF_U64, false, 1, &x.type->size);
@@ -67,7 +68,7 @@ static mf_hlo_value index_of_nan(mf_hlo *h, mf_hlo_value x)
     return h_reduce(h, MF_REDUCE_MIN, h_select(h, is, h_iota(h, row, 0), none), mf_ints_of(1, 0));
 }
 
-/* The host says it when the program has run. */
+/* The host reports it after the program has run. */
 MF_HLO_RULE(check_nan_hlo)
 {
     const mf_check_nan_params *p = e->params;

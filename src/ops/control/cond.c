@@ -1,6 +1,6 @@
-/* cond: one of several programs, picked by an i32 index that is clamped to them. Operands: the index, then what every branch takes.
- * Invariant: all branches take the same types and give the same; transforms keep them alike by giving zeros where one branch has
- * nothing (a tangent, a residual, a cotangent) and another has something. */
+/* cond: runs one of several programs, selected by an i32 index that is clamped to their number. Operands: the index, then the branches'.
+ * Invariant: all branches take the same types and give the same; transforms keep that by emitting zeros where one branch has nothing (a
+ * tangent, a residual, a cotangent) and another has something. */
 #include "ops/control/nested.h"
 
 static const mf_cond_params *cond_of(const mf_eqn *e) { return e->params; }
@@ -48,9 +48,9 @@ static mf_error_object *cond_type_rule(mf_type_context *c)
     return NULL;
 }
 
-/* ------------------------------------------------------------------ forward mode */
+/* ---- forward mode */
 
-/* Twice: the first round finds which outputs have a tangent in any branch, the second gives those in all. */
+/* Two rounds: the first finds the outputs that have a tangent in any branch, the second gives those in all branches. */
 static bool differentiate_branches(mf_builder *b, const mf_eqn *e, const bool *has, bool *gives, mf_program **made)
 {
     mf_error_object *error = NULL;
@@ -98,13 +98,13 @@ static void cond_jvp(mf_builder *b, const mf_eqn *e, mf_variable *const *in, mf_
     drop_all(made, branch_count(e));
 }
 
-/* ------------------------------------------------------------------ partial evaluation */
+/* ---- partial evaluation */
 
-/* Residuals of all branches share slots: a branch fills slots of the right type and leaves the others zero. */
+/* The residuals of all branches share slots: each branch fills slots of the right types and sets the others to zero. */
 typedef struct slots {
     int count;
     const mf_type **types;
-    int **of; /* by branch and residual (the ones that are computed): its slot */
+    int **of; /* by branch and (computed) residual: its slot */
 } slots;
 
 static int computed_residuals(const nested_parts *p) { return p->known->out_count - p->known_out_count; }
@@ -139,7 +139,7 @@ static bool assign_slots(mf_partial_context *c, const nested_parts *parts, int b
     return true;
 }
 
-/* The known branch: all known operands; the known outputs, then the slots. */
+/* The known branch: takes all known operands; gives the known outputs, then the slots. */
 static mf_program *known_branch(mf_partial_context *c, const mf_eqn *e, const bool *known, const nested_parts *p, const slots *s,
                                 const int *slot_of)
 {
@@ -169,7 +169,7 @@ static mf_program *known_branch(mf_partial_context *c, const mf_eqn *e, const bo
     return result;
 }
 
-/* The unknown branch: the slots, the known operands that any branch hands on, the unknown operands. */
+/* The unknown branch: takes the slots, the known operands that any branch forwards, and the unknown operands. */
 static mf_program *unknown_branch(mf_partial_context *c, const mf_eqn *e, const bool *known, const bool *forwarded, const nested_parts *p,
                                   const slots *s, const int *slot_of)
 {
@@ -199,7 +199,7 @@ static mf_program *unknown_branch(mf_partial_context *c, const mf_eqn *e, const 
     return result;
 }
 
-/* What is unknown in any branch is unknown in all. */
+/* An output that is unknown in any branch is made unknown in all. */
 static bool split_branches(mf_partial_context *c, const mf_eqn *e, const bool *known, nested_parts *parts)
 {
     bool *force = mf_partial_room(c, e->out_count, sizeof *force);
@@ -259,7 +259,7 @@ static void emit_unknown(mf_partial_context *c, const mf_eqn *e, const bool *kno
     drop_all(made, branches);
 }
 
-/* Without its index known nothing of a cond is known. */
+/* If the index is unknown, nothing of the cond is known. */
 static void cond_partial_eval(mf_partial_context *c, const mf_eqn *e)
 {
     slots s = { 0 };
@@ -285,7 +285,7 @@ static void cond_partial_eval(mf_partial_context *c, const mf_eqn *e)
         nested_parts_drop(&parts[k]);
 }
 
-/* ------------------------------------------------------------------ transposition */
+/* ---- transposition */
 
 static bool transpose_branches(mf_builder *b, const mf_eqn *e, const bool *linear, const bool *has, bool *gives, mf_program **made)
 {
@@ -333,7 +333,7 @@ static void cond_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, m
     drop_all(made, branch_count(e));
 }
 
-/* ------------------------------------------------------------------ dead code, batching, the rest */
+/* ---- dead code, batching, the rest */
 
 static bool prune_branches(const mf_eqn *e, const bool *used_out, const bool *used_in, mf_program **made, mf_error_object **error)
 {
@@ -352,7 +352,7 @@ static bool prune_branches(const mf_eqn *e, const bool *used_out, const bool *us
     return good;
 }
 
-/* An operand stays when any branch needs it. The list of branches follows the parameters in their one block. */
+/* An operand is kept if any branch needs it. The list of branches is stored behind the params, in the same allocation. */
 static bool cond_dce(const mf_eqn *e, const bool *used_out, bool *used_in, const void **params)
 {
     mf_error_object *error = NULL;
@@ -403,7 +403,7 @@ static bool batch_branches(mf_batch_context *c, const mf_eqn *e, const int *in_a
     return one;
 }
 
-/* An index of its own for every example: all branches run, and each example picks. index and x: batch in front. */
+/* For an index that differs by example: all branches run, and each example selects. index and x have their batch in front. */
 static mf_variable *pick(mf_builder *b, mf_variable *index, mf_variable *x, mf_variable *otherwise, int branch_number)
 {
     mf_variable *is = e_compare(b, &mf_op_ge, index, e_full(b, index->type, branch_number));

@@ -1,6 +1,6 @@
-/* custom_jvp_call and custom_vjp_call: programs with derivatives of the user's own; custom_linear: the tangents of a custom_vjp_call,
- * which only have a transpose. Invariants: without a derivative the call is its program; a rule is traced when a derivative is asked
- * for; under vmap the rule is wrapped in one that batches what the inner rule gives. */
+/* custom_jvp_call and custom_vjp_call: programs with derivatives given by the user; custom_linear: the tangents of a custom_vjp_call, which
+ * have only a transpose. Invariants: when not differentiated, the call is its program; a rule is traced when a derivative is needed; under
+ * vmap the rule is wrapped in one that batches the programs of the inner rule. */
 #include "ops/control/custom.h"
 
 #include "ops/control/nested.h"
@@ -9,7 +9,7 @@ static const mf_custom_params *custom_of(const mf_eqn *e) { return e->params; }
 
 static const mf_custom_rule *rule_of(const mf_eqn *e) { return custom_of(e)->rule; }
 
-/* ------------------------------------------------------------------ what rules give, checked */
+/* ---- checks of the rules' programs */
 
 static int inexact_count(mf_variable *const *vars, int count)
 {
@@ -28,7 +28,7 @@ static bool check_counts(mf_builder *b, const mf_eqn *e, const mf_program *p, co
     return false;
 }
 
-/* The rule's result o as the call's. */
+/* Checks that the rule's result o has the type of the call's. */
 static bool check_result(mf_builder *b, const mf_eqn *e, const char *what, int o, const mf_type *is, const mf_type *want)
 {
     if (b->error || nested_fits(is, want))
@@ -38,7 +38,7 @@ static bool check_result(mf_builder *b, const mf_eqn *e, const char *what, int o
     return false;
 }
 
-/* A rule is not told of what its function captured, so it can't differentiate by it. */
+/* A rule does not receive the captures of its function, so it cannot differentiate with respect to them. */
 static bool check_captures(mf_builder *b, const mf_eqn *e, mf_variable *const *tin)
 {
     for (int i = 0; i < custom_of(e)->consts; i++)
@@ -61,7 +61,7 @@ static const mf_type **primal_types(mf_builder *b, const mf_eqn *e)
     return types;
 }
 
-/* ------------------------------------------------------------------ custom_jvp_call */
+/* ---- custom_jvp_call */
 
 static void inline_jvp(mf_builder *b, const mf_eqn *e, const mf_program *p, mf_variable *const *in, mf_variable *const *tin,
                        mf_variable **out, mf_variable **tout)
@@ -110,7 +110,7 @@ static void custom_transpose(mf_builder *b, const mf_eqn *e, const bool *linear,
     nested_transpose_call(b, &call, e, linear, in, ct, ct_in);
 }
 
-/* ------------------------------------------------------------------ rules under vmap */
+/* ---- rules under vmap */
 
 typedef struct batched_rule {
     mf_custom_rule rule;
@@ -129,7 +129,7 @@ static void batched_destroy(mf_object *o)
 
 static const mf_class batched_class = { "custom rule", batched_destroy };
 
-/* types with their batch dimension taken out; axis: by type, or NULL for 0 everywhere. */
+/* The types without their batch dimension. axis: by type; NULL: 0 for all. */
 static const mf_type **unbatched(mf_arena *arena, const mf_type *const *types, int count, const int *axis)
 {
     const mf_type **out = mf_arena_alloc(arena, ((size_t)count + 1) * sizeof *out);
@@ -138,7 +138,7 @@ static const mf_type **unbatched(mf_arena *arena, const mf_type *const *types, i
     return out;
 }
 
-/* Takes p over; all its outputs get their batch in front, or where out_axis says. */
+/* Batches p, whose reference it takes; all outputs have their batch in front, or where out_axis says. */
 static mf_program *batch_all(const batched_rule *r, mf_program *p, const int *in_axis, int *out_axis, mf_error_object **error)
 {
     mf_program *result = p && in_axis && out_axis ? mf_batch_program(p, r->rule.env, r->axis_name, r->size, in_axis, out_axis, error)
@@ -156,7 +156,7 @@ static mf_program *batched_jvp(const mf_custom_rule *rule, const mf_type *const 
     const mf_type **inner = unbatched(&arena, types, count, r->in_axis);
     int *in_axis = mf_arena_alloc(&arena, (2 * (size_t)count + 1) * sizeof *in_axis), n = count;
     mf_program *p = inner ? r->inner->trace_jvp(r->inner, inner, count, error) : NULL;
-    int *out_axis = p ? mf_arena_alloc(&arena, ((size_t)p->out_count + 1) * sizeof *out_axis) : NULL; /* zeros */
+    int *out_axis = p ? mf_arena_alloc(&arena, ((size_t)p->out_count + 1) * sizeof *out_axis) : NULL; /* zeros: batch in front */
     for (int i = 0; in_axis && i < count; i++) {
         in_axis[i] = r->in_axis[i];
         if (mf_tangent_type(types[i]))
@@ -183,7 +183,8 @@ static mf_program *batched_forward(const mf_custom_rule *rule, const mf_type *co
     return result;
 }
 
-/* The cotangent of a primal that every example shares is the sum of theirs. p: batched, those cotangents' batch in front. */
+/* The cotangent of a primal that all examples share is the sum of the examples' cotangents. p is batched, with those cotangents' batch in
+ * front. */
 static mf_program *sum_shared(const batched_rule *r, mf_program *p, const bool *shared, mf_error_object **error)
 {
     mf_builder b;
@@ -207,7 +208,7 @@ static mf_program *batched_backward(const mf_custom_rule *rule, const mf_type *c
     const batched_rule *r = (const batched_rule *)rule;
     mf_arena arena = { 0 };
     const mf_type **inner = unbatched(&arena, types, count, NULL), **inner_primals = unbatched(&arena, primals, primal_count, r->in_axis);
-    int *in_axis = mf_arena_alloc(&arena, ((size_t)count + 1) * sizeof *in_axis); /* zeros */
+    int *in_axis = mf_arena_alloc(&arena, ((size_t)count + 1) * sizeof *in_axis); /* zeros: batch in front */
     int *out_axis = mf_arena_alloc(&arena, ((size_t)primal_count + 1) * sizeof *out_axis), outs = 0;
     bool *shared = mf_arena_alloc(&arena, (size_t)primal_count + 1);
     bool memory = inner && inner_primals && in_axis && out_axis && shared;
@@ -303,9 +304,9 @@ const mf_op mf_op_custom_jvp_call = {
     .samples = nested_no_samples,
 };
 
-/* ------------------------------------------------------------------ custom_vjp_call */
+/* ---- custom_vjp_call */
 
-/* Residual types, then those of the cotangents. */
+/* The types of the residuals, then those of the cotangents. */
 static const mf_type **backward_types(mf_builder *b, const mf_eqn *e, const mf_program *forward, int *count)
 {
     const mf_type **types = nested_room(b, forward->out_count, sizeof *types);
@@ -358,7 +359,7 @@ static void run_forward(mf_builder *b, const mf_eqn *e, const mf_program *forwar
     mf_drop(backward);
 }
 
-/* The forward rule runs in place of the function; its tangents are left to custom_linear, for the transpose to find. */
+/* The forward rule replaces the function; its tangents are left to custom_linear, for transposition. */
 static void custom_vjp_jvp(mf_builder *b, const mf_eqn *e, mf_variable *const *in, mf_variable *const *tin, mf_variable **out,
                            mf_variable **tout)
 {
@@ -396,11 +397,12 @@ const mf_op mf_op_custom_vjp_call = {
     .samples = nested_no_samples,
 };
 
-/* ------------------------------------------------------------------ custom_linear */
+/* ---- custom_linear */
 
 static const mf_custom_linear_params *linear_of(const mf_eqn *e) { return e->params; }
 
-/* Operands: residuals, then tangents like the cotangents that `backward` gives; results like the cotangents that it takes. */
+/* Operands: residuals, then tangents with the types of the cotangents that `backward` gives. Results have the types of the cotangents it
+ * takes. */
 static mf_error_object *linear_type_rule(mf_type_context *c)
 {
     const mf_custom_linear_params *p = c->params;

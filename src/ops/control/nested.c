@@ -1,4 +1,4 @@
-/* What the ops with nested programs share. Invariant: nothing here knows an op; programs handed out are one reference each. */
+/* Shared by the ops with nested programs. Invariant: nothing here depends on a particular op; programs are returned with one reference. */
 #include "ops/control/nested.h"
 
 const char *const nested_no_samples[] = { NULL };
@@ -13,7 +13,7 @@ void *nested_room(mf_builder *b, int count, size_t size)
 
 void nested_fail(mf_builder *b, mf_error_object *e) { mf_builder_fail(b, e ? e : mf_error_out_of_memory()); }
 
-/* ------------------------------------------------------------------ types */
+/* ---- types */
 
 bool nested_fits(const mf_type *a, const mf_type *b) { return a->dtype == b->dtype && mf_type_same_shape(a, b); }
 
@@ -42,7 +42,7 @@ mf_error_object *nested_check_results(const mf_type_context *c, const mf_program
     return NULL;
 }
 
-/* ------------------------------------------------------------------ emitting */
+/* ---- emitting */
 
 nested_list nested_list_new(mf_builder *b, int capacity) { return (nested_list){ .at = nested_room(b, capacity, sizeof(mf_variable *)) }; }
 
@@ -71,7 +71,7 @@ mf_program *nested_rewire(const mf_program *p, const mf_axis_env *env, const int
     return mf_builder_finish(&b, results, b.error ? 0 : out_count, error);
 }
 
-/* ------------------------------------------------------------------ splitting */
+/* ---- splitting */
 
 bool *nested_known(mf_partial_context *c, const mf_eqn *e)
 {
@@ -96,7 +96,7 @@ static int input_position(const mf_program *p, const mf_variable *v)
     return -1;
 }
 
-/* Takes the residuals that are inputs, and the inputs that nobody uses, out of the known program. */
+/* Removes from the known program the residuals that are just inputs, and the unused inputs. */
 static bool forward_residuals(mf_partial_context *c, nested_parts *parts, const int *position)
 {
     mf_program *k = parts->known;
@@ -180,7 +180,7 @@ void nested_set_unknown(mf_partial_context *c, const mf_eqn *e, const nested_par
             mf_partial_set_unknown(c, e->out[o], out[from++]);
 }
 
-/* ------------------------------------------------------------------ transposing */
+/* ---- transposing */
 
 void nested_transpose_call(mf_builder *b, const nested_call *like, const mf_eqn *e, const bool *linear, mf_variable *const *in,
                            mf_variable *const *ct, mf_variable **ct_in)
@@ -210,7 +210,7 @@ void nested_transpose_call(mf_builder *b, const nested_call *like, const mf_eqn 
     mf_drop(p);
 }
 
-/* ------------------------------------------------------------------ loops */
+/* ---- loops */
 
 mf_program *nested_loop_jvp(mf_builder *b, const mf_program *body, int consts, int carries, bool *has, bool *gives)
 {
@@ -253,7 +253,7 @@ mf_program *nested_loop_batch(mf_batch_context *c, const mf_program *body, int c
     }
 }
 
-/* ------------------------------------------------------------------ the rest */
+/* ---- the rest */
 
 void nested_forget(mf_error_object *e) { mf_error_ignore(e); }
 
@@ -282,7 +282,7 @@ void nested_variance(const mf_program *p, const mf_axis_env *env, const uint64_t
 {
     uint64_t *masks = mf_variance_of(p, env, in);
     for (int o = 0; o < p->out_count; o++)
-        out[o] = masks ? masks[p->out[o]->id] : ~(uint64_t)0; /* out of memory: claim nothing */
+        out[o] = masks ? masks[p->out[o]->id] : ~(uint64_t)0; /* out of memory: the result may vary over everything */
     mf_free(masks);
 }
 

@@ -1,6 +1,6 @@
-/* pmap: the program runs once a device, on slices of the operands. Invariants: in_axes[i] and out_axes[o] are positions in the operand's
- * and result's own shape, INT64_MIN for "the same everywhere"; the program's axis is bound by this equation and hides an outer one of
- * its name; a program whose map has no name mentions none. */
+/* pmap: the program runs once per device, on slices of the operands. Invariants: in_axes[i] and out_axes[o] are positions in the operand's
+ * and result's own shape, INT64_MIN for "the same everywhere". The program's axis is bound by this equation and hides an outer one of the
+ * same name; the program of a map without a name mentions none. */
 #include "ops/control/nested.h"
 
 #include <stdio.h>
@@ -15,7 +15,7 @@ static const mf_axis_env *inner_env(const mf_pmap_params *m, const mf_axis_env *
     return mf_axis_env_push(env, m->axis_name, m->axis_size, 1);
 }
 
-/* Lists of axes under construction; full is as many as the list may get. */
+/* A list of axes under construction, with room for `full`. */
 typedef struct axes {
     int count;
     int64_t *at;
@@ -31,7 +31,7 @@ static void put_axis(axes *a, int64_t axis)
 
 static const mf_intlist *listed(const axes *a) { return a->at ? mf_ints_intern(a->at, a->count) : NULL; }
 
-/* The map with another program: nothing is donated unless said. */
+/* The map with another program; donates nothing. */
 static mf_pmap_params with_program(const mf_pmap_params *m, mf_program *p, const axes *in, const axes *out)
 {
     mf_pmap_params made = *m;
@@ -97,7 +97,7 @@ static mf_error_object *pmap_type_rule(mf_type_context *c)
     return NULL;
 }
 
-/* Tangents are mapped as their primals are. */
+/* Tangents are mapped like their primals. */
 static void pmap_jvp(mf_builder *b, const mf_eqn *e, mf_variable *const *in, mf_variable *const *tin, mf_variable **out, mf_variable **tout)
 {
     const mf_pmap_params *m = map_of(e);
@@ -156,7 +156,7 @@ static void pmap_emit_known(mf_partial_context *c, const mf_eqn *e, const nested
         emit_map(&c->known_builder, &made, in, parts->known_in_count, out);
 }
 
-/* A residual that is an input of the map crosses as that operand, with its axis; the others are stacked. */
+/* A residual that is an input of the map is passed as that operand, with its axis; the others are stacked. */
 static void pmap_emit_unknown(mf_partial_context *c, const mf_eqn *e, const bool *known, const nested_parts *parts, mf_variable **out)
 {
     const mf_pmap_params *m = map_of(e);
@@ -200,7 +200,7 @@ static void pmap_partial_eval(mf_partial_context *c, const mf_eqn *e)
     nested_parts_drop(&parts);
 }
 
-/* A map without a name gets one that its program does not use, so that cotangents can be summed over it. */
+/* Gives a map without a name one that its program does not use, so that cotangents can be summed over it. */
 static const char *name_for_sum(const mf_pmap_params *m)
 {
     char name[32];
@@ -213,8 +213,8 @@ static const char *name_for_sum(const mf_pmap_params *m)
     }
 }
 
-/* Inside the map: cotangents of results that are the same everywhere enter divided by the axis size, cotangents of operands that are
- * the same everywhere leave summed. In: what t takes; out: what it gives. */
+/* Inside the map: divides the cotangents of results that are the same everywhere by the axis size on the way in, and sums the cotangents of
+ * operands that are the same everywhere on the way out. plain: the number of t's inputs that are not cotangents. */
 static mf_program *settle(const mf_pmap_params *m, const mf_program *t, const mf_axis_env *env, int plain, const bool *has,
                           const bool *gives, mf_error_object **error)
 {
@@ -319,8 +319,9 @@ static bool pmap_dce(const mf_eqn *e, const bool *used_out, bool *used_in, const
     return smaller;
 }
 
-/* Where the two mapped dimensions go. An operand with its vmapped dimension at v: the pmapped one at m of the rest is at m or, from v
- * on, at m + 1; a slice then has the vmapped one at v, or at v - 1 behind the pmapped. Results: the vmapped dimension first. */
+/* Where the two mapped dimensions go. An operand has its vmapped dimension at v; its pmapped dimension, at m without counting v, is at m
+ * or, from v on, at m + 1. A slice then has the vmapped dimension at v, or at v - 1 if it is behind the pmapped one. In results the vmapped
+ * one is first. */
 static void batch_operand(int64_t axis, int batched, int64_t *new_axis, int *inner)
 {
     *new_axis = axis;
@@ -361,7 +362,7 @@ static void pmap_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *const 
     mf_drop(p);
 }
 
-/* Inside, a mapped operand varies over the axis and the others don't; outside nothing does. */
+/* Inside, mapped operands vary over the axis and the others do not; outside, nothing varies over it. */
 static void pmap_variance(const mf_eqn *e, const mf_axis_env *env, const uint64_t *in, uint64_t *out)
 {
     const mf_pmap_params *m = map_of(e);
@@ -409,7 +410,7 @@ static const char *const pmap_samples[] = {
     NULL,
 };
 
-/* What all replicas have of a result: the rows of all. */
+/* Gathers the rows of a result from all replicas. */
 static mf_hlo_value gathered(mf_hlo *h, const mf_eqn *e, int o, mf_hlo_value row)
 {
     int64_t axis = map_of(e)->out_axes->at[o];
@@ -421,8 +422,9 @@ static mf_hlo_value gathered(mf_hlo *h, const mf_eqn *e, int o, mf_hlo_value row
                 h_innermost_groups(h));
 }
 
-/* A map within a program: every replica has the whole operands, takes its row, and gets the rows of the others in the end, but for what is
- * the replica's own part already or is to stay so (h_map_program). The module itself does a map that is the whole program. */
+/* A map within a program: every replica has the whole operands, takes its row, and in the end receives the rows of the others, except where
+ * an operand is already, or a result may stay, the replica's own part (h_map_program). A map that is the whole program is emitted by the
+ * module. */
 MF_HLO_RULE(pmap_hlo)
 {
     const mf_pmap_params *m = map_of(e);

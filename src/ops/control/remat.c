@@ -1,5 +1,5 @@
-/* remat: a call that hands its inputs, and what its policy keeps, over partial evaluation and computes the rest again.
- * Invariant: as of every call; `differentiated` marks the half that computes again, which the passes keep apart from the first. */
+/* remat: a call of which partial evaluation passes on the inputs and the values saved by its policy; the rest is recomputed. Invariant: as
+ * for every call. `differentiated` marks the half that recomputes, which the passes keep separate from the original. */
 #include "ops/control/nested.h"
 
 #include "transform/rules/policy.h"
@@ -14,7 +14,7 @@ static mf_error_object *remat_type_rule(mf_type_context *c)
     return nested_call_type(c);
 }
 
-/* The half that computes again, then goes on. Inputs: the known operands, the unknown ones, what was kept. */
+/* The half that recomputes and continues. Inputs: the known operands, the unknown ones, the saved values. */
 static mf_program *recompute(mf_partial_context *c, const mf_program *p, const bool *known, const nested_parts *parts, const mf_kept *kept)
 {
     mf_builder b;
@@ -47,7 +47,7 @@ static mf_program *recompute(mf_partial_context *c, const mf_program *p, const b
     return result;
 }
 
-/* out: the known results, then what is kept. */
+/* out: the known results, then the saved values. */
 static void emit_known(mf_partial_context *c, const mf_eqn *e, const nested_parts *parts, const mf_kept *kept, mf_variable **out)
 {
     mf_variable **in = mf_partial_room(c, e->in_count, sizeof *in);
@@ -136,7 +136,7 @@ static const char *const remat_samples[] = {
     NULL,
 };
 
-/* What is computed again stands behind a barrier with its operands, or XLA would merge it with what was computed first. */
+/* A recomputation's operands go through a barrier, since XLA would merge it with the original otherwise. */
 MF_HLO_RULE(remat_hlo)
 {
     const mf_remat_params *p = e->params;

@@ -1,7 +1,7 @@
-/* scan: the body runs `length` times on a carry and on slices of the xs. Operands: constants, carry, xs; results: carry, ys. xs and ys
- * have the rounds along axis 0; `reverse` starts at the last.
- * Invariant: the carry keeps its types; transforms find what it needs (tangents, a batch dimension) as a fixpoint. Reverse mode runs
- * the loop backwards, on what scan_partial_eval.c has kept of the rounds. */
+/* scan: the body runs `length` times on a carry and on slices of the xs. Operands: constants, carry, xs; results: carry, ys. xs and ys have
+ * the rounds along axis 0; `reverse` starts with the last. Invariant: the carry keeps its types; transforms find which parts of it need
+ * something (a tangent, a batch dimension) as a fixpoint. Reverse mode runs the loop backwards, on the residuals that scan_partial_eval.c
+ * has stacked. */
 #include "ops/control/scan.h"
 
 static mf_error_object *check_xs(const mf_type_context *c, const mf_scan_params *s, int i)
@@ -43,7 +43,7 @@ void scan_emit(mf_builder *b, const mf_eqn *e, mf_program *body, int64_t constan
     mf_emit_into(b, &mf_op_scan, &p, in->at, in->count, out, body->out_count);
 }
 
-/* ------------------------------------------------------------------ forward mode */
+/* ---- forward mode */
 
 static mf_program *ordered_derivative(mf_builder *b, const mf_eqn *e, const bool *has, const bool *gives, const mf_program *p)
 {
@@ -108,20 +108,20 @@ static void scan_jvp(mf_builder *b, const mf_eqn *e, mf_variable *const *in, mf_
     mf_drop(body);
 }
 
-/* ------------------------------------------------------------------ transposition */
+/* ---- transposition */
 
-/* What the transposed loop needs to know. Its carry: the cotangents of the carry, then the sums of those of the linear constants. */
+/* The parameters of the transposed loop. Its carry: the cotangents of the carry, then the sums of those of the linear constants. */
 typedef struct turned {
     const mf_eqn *e;
     const bool *linear;
-    bool *has;   /* by result: its cotangent comes in */
-    bool *gives; /* by input: its cotangent comes out */
+    bool *has;   /* by result: whether its cotangent is an input */
+    bool *gives; /* by input: whether its cotangent is an output */
 } turned;
 
 static bool is(const turned *t, int input, int part, bool linear) { return scan_part(t->e, input) == part && t->linear[input] == linear; }
 
-/* Body of the way back. Inputs: plain constants; carry cotangents, sums; ys cotangents, plain xs. Outputs: carry cotangents, sums;
- * xs cotangents. back: the transposed body: plain inputs, then cotangents; cotangents of linear inputs. */
+/* The body of the transposed loop. Inputs: plain constants; carry cotangents, sums; ys cotangents, plain xs. Outputs: carry cotangents,
+ * sums; xs cotangents. back: the transposed body, which takes plain inputs, then cotangents, and gives cotangents of linear inputs. */
 static mf_program *turned_body(mf_builder *outer, const turned *t, const mf_program *back)
 {
     const mf_eqn *e = t->e;
@@ -155,7 +155,7 @@ static mf_program *turned_body(mf_builder *outer, const turned *t, const mf_prog
             in[count++] = ct[o];
     if (!b.error)
         mf_inline(&b, back, in, made);
-    for (int i = 0, at = 0; i < e->in_count && !b.error; i++) /* by input from now on */
+    for (int i = 0, at = 0; i < e->in_count && !b.error; i++) /* indexed by input from now on */
         sum[i] = t->gives[i] ? mf_tangent_add(&b, sum[i], made[at++]) : NULL;
     static const int order[3] = { 1, 0, 2 };
     for (int part = 0; part < 3 && !b.error; part++)
@@ -168,8 +168,8 @@ static mf_program *turned_body(mf_builder *outer, const turned *t, const mf_prog
     return p;
 }
 
-/* Which inputs of the body the way back takes as linear: the whole carry, for one that starts at a constant (a zero tangent) is linear
- * from its first round on. NULL after a failure. */
+/* Which inputs of the body the transposition treats as linear. The whole carry is: a part that starts at a constant (a zero tangent) is
+ * linear from its first round on. NULL after a failure. */
 static bool *linear_inputs(mf_builder *b, const mf_eqn *e, const bool *linear)
 {
     bool *all = nested_room(b, e->in_count, sizeof *all);
@@ -184,7 +184,7 @@ static bool *linear_inputs(mf_builder *b, const mf_eqn *e, const bool *linear)
     return all;
 }
 
-/* All of the carry's cotangents take part: zero ones are made. */
+/* All cotangents of the carry take part; missing ones are made zero. */
 static mf_program *transpose_body(mf_builder *b, turned *t)
 {
     const mf_eqn *e = t->e;
@@ -237,9 +237,9 @@ static void scan_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, m
     mf_drop(body);
 }
 
-/* ------------------------------------------------------------------ dead code */
+/* ---- dead code */
 
-/* Which inputs and results a smaller loop has: a part of the carry that anything needs goes in and comes out. */
+/* Extends used_out and used_in to the inputs and results of the smaller loop: a part of the carry that is needed in either is in both. */
 static bool close_over_carry(const mf_eqn *e, bool *used_out, bool *used_in)
 {
     for (bool grew = true; grew;) {
@@ -272,7 +272,8 @@ static mf_program *smaller_body(const mf_eqn *e, const bool *used_out, const boo
     return p;
 }
 
-/* Kept whole when a part of the carry is needed inside whose end value nobody wants: the smaller equation could not leave it out. */
+/* Keeps the loop whole if a part of the carry is needed inside but its final value is not used, since the smaller equation would have to
+ * omit that result. */
 static bool scan_dce(const mf_eqn *e, const bool *used_out, bool *used_in, const void **params)
 {
     mf_error_object *error = NULL;
@@ -301,9 +302,9 @@ static bool scan_dce(const mf_eqn *e, const bool *used_out, bool *used_in, const
     return smaller;
 }
 
-/* ------------------------------------------------------------------ batching */
+/* ---- batching */
 
-/* xs keep their batch where it is, unless it is in front of the rounds. */
+/* xs keep their batch dimension where it is, unless it is in front of the rounds. */
 static void scan_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *const *in, const int *in_axis, mf_variable **out, int *out_axis)
 {
     int *axis = nested_room(c->b, e->in_count, sizeof *axis);
@@ -333,7 +334,7 @@ static void scan_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *const 
     mf_drop(body);
 }
 
-/* ------------------------------------------------------------------ the rest */
+/* ---- the rest */
 
 static void scan_variance(const mf_eqn *e, const mf_axis_env *env, const uint64_t *in, uint64_t *out)
 {
@@ -378,7 +379,7 @@ static const char *const scan_samples[] = {
     NULL,
 };
 
-/* As a while: the round, the constants and the carry, the rows that are read, those that are written. */
+/* As a while. Its state: the round, the constants and the carry, the xs, the ys. */
 MF_HLO_RULE(scan_hlo)
 {
     const mf_scan_params *p = e->params;

@@ -1,9 +1,9 @@
-/* The partial evaluation of a scan: one loop over what is known and one over the rest. Invariants: a part of the carry counts as known
- * only if it is known in every round, which is found as a fixpoint. What the second loop needs from the first (residuals) is stacked by
- * round if it differs between rounds; one that does not is a constant of both loops, and slices of known xs are taken from those xs. */
+/* The partial evaluation of a scan: one loop over what is known and one over the rest. Invariants: a part of the carry counts as known only
+ * if it is known in every round, which is found as a fixpoint. Residuals of the second loop that differ between rounds are stacked by
+ * round; one that does not differ is a constant of both loops, and slices of known xs are taken from those xs. */
 #include "ops/control/scan.h"
 
-/* Operands and the body's inputs, part by part. */
+/* The operands of a loop and the inputs of its body, part by part. */
 typedef struct scan_loop {
     int64_t consts, carry;
     nested_list operands;
@@ -11,7 +11,7 @@ typedef struct scan_loop {
     int out_count, *out;
 } scan_loop;
 
-/* The body's split, once the known part of the carry is one that stays known. known: by input. */
+/* Splits the body, shrinking the known part of the carry until it stays known. known: by input. */
 static bool split_body(mf_partial_context *c, const mf_eqn *e, bool *known, nested_parts *parts)
 {
     bool *force = mf_partial_room(c, e->out_count, sizeof *force);
@@ -33,7 +33,8 @@ static bool split_body(mf_partial_context *c, const mf_eqn *e, bool *known, nest
     return false;
 }
 
-/* The known body may have left out inputs, but the carry must go in where it comes out; the residuals are more ys. */
+/* The known body may have dropped inputs, but every part of the carry that it returns must also be an input; the residuals are further
+ * ys. */
 static mf_program *known_body(mf_partial_context *c, const mf_eqn *e, const bool *known, const nested_parts *parts, scan_loop *l)
 {
     const mf_program *k = parts->known;
@@ -76,8 +77,8 @@ static void emit_known(mf_partial_context *c, const mf_eqn *e, const bool *known
     mf_drop(p);
 }
 
-/* A residual that is a constant of the loop stays one, a slice of known xs comes from those xs; the others were stacked. A known carry
- * that is handed on as it is was stacked too: see stack_carries. */
+/* A residual that is a constant of the loop stays one; a slice of known xs comes from those xs; the others were stacked. A known carry that
+ * is forwarded was stacked too: see stack_carries. */
 static mf_program *unknown_body(mf_partial_context *c, const mf_eqn *e, const bool *known, const nested_parts *parts,
                                 mf_variable *const *out, scan_loop *l)
 {
@@ -118,7 +119,7 @@ static bool is_known_carry(const mf_eqn *e, const nested_parts *parts, int resid
     return parts->forward[residual] >= 0 && scan_part(e, parts->forward[residual]) == 1;
 }
 
-/* The known body with those of its inputs that `from` lists, and the residuals that are a carry among its outputs. */
+/* The known body with only the inputs listed in `from`, and with residuals that are a carry among its outputs. */
 static mf_program *carries_stacked(mf_partial_context *c, const mf_eqn *e, const nested_parts *parts, const int *from, int ins,
                                    mf_error_object **error)
 {
@@ -146,8 +147,8 @@ static mf_program *carries_stacked(mf_partial_context *c, const mf_eqn *e, const
     return mf_builder_finish(&b, out, b.error ? 0 : count, error);
 }
 
-/* A residual that is a known carry differs between rounds, so it can't be forwarded from the operand: it becomes one more output of the
- * known body again. */
+/* A residual that is a known carry differs between rounds, so it cannot be forwarded from the operand: it becomes one more output of the
+ * known body. */
 static bool stack_carries(mf_partial_context *c, const mf_eqn *e, nested_parts *parts)
 {
     mf_error_object *error = NULL;

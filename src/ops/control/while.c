@@ -1,13 +1,13 @@
-/* while: the body runs on the carry as long as the condition holds. Operands: the condition's constants, the body's, the carry.
- * Invariant: the carry keeps its types; transforms find what it needs (tangents, a batch dimension, a device axis) as a fixpoint.
- * Reverse mode does not exist: the number of rounds is not known, so neither is the room for residuals. */
+/* while: the body runs on the carry as long as the condition holds. Operands: the condition's constants, the body's, the carry. Invariant:
+ * the carry keeps its types; transforms find which parts of it need something (a tangent, a batch dimension, a device axis) as a fixpoint.
+ * There is no reverse mode: the number of rounds is unknown, and so is the memory for residuals. */
 #include "ops/control/nested.h"
 
 static const mf_while_params *loop_of(const mf_eqn *e) { return e->params; }
 
 static int cond_consts(const mf_eqn *e) { return (int)loop_of(e)->cond_consts; }
 static int body_consts(const mf_eqn *e) { return (int)loop_of(e)->body_consts; }
-static int consts(const mf_eqn *e) { return cond_consts(e) + body_consts(e); } /* the carry starts here */
+static int consts(const mf_eqn *e) { return cond_consts(e) + body_consts(e); } /* position of the carry */
 
 static mf_error_object *check_condition(const mf_type_context *c, const mf_while_params *w, int carry)
 {
@@ -39,9 +39,9 @@ static mf_error_object *while_type_rule(mf_type_context *c)
     return error;
 }
 
-/* ------------------------------------------------------------------ forward mode */
+/* ---- forward mode */
 
-/* The order of loops' inputs: constants and their tangents, carry and its tangents. */
+/* Orders the inputs as a loop needs them: constants and their tangents, the carry and its tangents. */
 static mf_program *ordered_body(mf_builder *b, const mf_eqn *e, const bool *has, const mf_program *p)
 {
     mf_error_object *error = NULL;
@@ -68,7 +68,7 @@ static mf_program *ordered_body(mf_builder *b, const mf_eqn *e, const bool *has,
     return result;
 }
 
-/* The condition with inputs for the carry's tangents, which it does not use. */
+/* The condition with unused inputs for the carry's tangents. */
 static mf_program *wider_condition(mf_builder *b, const mf_eqn *e, const bool *has_carry)
 {
     mf_error_object *error = NULL;
@@ -134,9 +134,9 @@ static void while_jvp(mf_builder *b, const mf_eqn *e, mf_variable *const *in, mf
     mf_drop(cond);
 }
 
-/* ------------------------------------------------------------------ partial evaluation */
+/* ---- partial evaluation */
 
-/* Which parts of the carry the known operands decide in every round, as the body's known_in. */
+/* Finds the parts of the carry that the known operands determine in every round; the result is the body's known_in. */
 static bool find_known_carry(mf_partial_context *c, const mf_eqn *e, bool *known_in)
 {
     bool *known_out = mf_partial_room(c, e->out_count, sizeof *known_out), shrunk = true;
@@ -158,7 +158,7 @@ static bool find_known_carry(mf_partial_context *c, const mf_eqn *e, bool *known
     return known_out;
 }
 
-/* The body of the known carry alone. */
+/* The body restricted to the known carry. */
 static mf_program *carried_only(mf_partial_context *c, const mf_eqn *e, const bool *known_in)
 {
     const mf_program *body = loop_of(e)->body;
@@ -178,7 +178,7 @@ static mf_program *carried_only(mf_partial_context *c, const mf_eqn *e, const bo
     return result;
 }
 
-/* The condition over the known carry, or NULL when it needs more than that. */
+/* The condition on the known carry, or NULL if it needs more than that. */
 static mf_program *known_condition(mf_partial_context *c, const mf_eqn *e, const bool *known_carry)
 {
     const mf_program *p = loop_of(e)->cond;
@@ -216,11 +216,11 @@ static void emit_known_loop(mf_partial_context *c, const mf_eqn *e, const bool *
     for (int o = 0; o < e->out_count; o++)
         if (known_in[nb + o]) {
             mf_partial_set_known(c, e->out[o], out[from++]);
-            mf_partial_set_unknown(c, e->out[o], NULL); /* what the other side runs again is not linear: it takes this one */
+            mf_partial_set_unknown(c, e->out[o], NULL); /* what the unknown side computes again is not linear, so this value is used */
         }
 }
 
-/* The part of the carry that unknown values never reach runs on the known side; the unknown side runs all of it again. */
+/* The part of the carry that no unknown value reaches runs on the known side; the unknown side runs the whole loop again. */
 static void while_partial_eval(mf_partial_context *c, const mf_eqn *e)
 {
     int nc = cond_consts(e), nb = body_consts(e);
@@ -252,7 +252,7 @@ static void while_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, 
                                                     "start/stop values. Try using scan, or a fori loop with static start/stop."));
 }
 
-/* ------------------------------------------------------------------ batching */
+/* ---- batching */
 
 static mf_program *batch_body(mf_batch_context *c, const mf_eqn *e, int *axis)
 {
@@ -275,7 +275,7 @@ static mf_program *batch_condition(mf_batch_context *c, const mf_eqn *e, const i
     return p;
 }
 
-/* Goes on while any example does. */
+/* A condition that holds while that of any example does. */
 static mf_program *any_condition(mf_batch_context *c, const mf_program *cond)
 {
     mf_builder b;
@@ -294,7 +294,7 @@ static mf_program *any_condition(mf_batch_context *c, const mf_program *cond)
     return p;
 }
 
-/* The body where only examples whose own condition holds move on. Inputs: the condition's constants, the body's, the carry. */
+/* The body, in which only examples whose own condition holds advance. Inputs: the condition's constants, the body's, the carry. */
 static mf_program *masked_body(mf_batch_context *c, const mf_eqn *e, const mf_program *cond, const mf_program *body)
 {
     mf_builder b;
@@ -321,7 +321,7 @@ static mf_program *masked_body(mf_batch_context *c, const mf_eqn *e, const mf_pr
     return p;
 }
 
-/* With a condition of its own for every example the whole carry is batched. */
+/* If the condition differs by example, the whole carry is batched. */
 static void mask_loop(mf_batch_context *c, const mf_eqn *e, const int *in_axis, int *axis, mf_program **cond, mf_program **body)
 {
     bool batched;
@@ -354,7 +354,7 @@ static void while_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *const
     for (int i = 0; i < nc; i++)
         nested_put(&operands, in[i]);
     for (int i = 0; i < nc && masked; i++)
-        nested_put(&operands, in[i]); /* once more, for the body's own look at the condition */
+        nested_put(&operands, in[i]); /* once more, for the body's own evaluation of the condition */
     for (int i = nc; i < first; i++)
         nested_put(&operands, in[i]);
     for (int i = first; i < e->in_count && cond && body; i++)
@@ -366,9 +366,9 @@ static void while_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *const
     mf_drop(body);
 }
 
-/* ------------------------------------------------------------------ the rest */
+/* ---- the rest */
 
-/* A result varies with its condition, and the carry with what the body makes of it. */
+/* Results vary with the condition; the carry also with what the body computes. */
 static void while_variance(const mf_eqn *e, const mf_axis_env *env, const uint64_t *in, uint64_t *out)
 {
     int nc = cond_consts(e), nb = body_consts(e), first = consts(e);
@@ -425,8 +425,7 @@ static const char *const while_samples[] = {
     NULL,
 };
 
-/* The constants go round with the carry. */
-/* What the predicate says of constants and carry. */
+/* The predicate of the constants and the carry, which are all in the loop's state. */
 static mf_hlo_value predicate_hlo(mf_hlo *h, const mf_eqn *e, const mf_hlo_value *state)
 {
     int n = e->in_count, first = consts(e);
@@ -440,7 +439,8 @@ static mf_hlo_value predicate_hlo(mf_hlo *h, const mf_eqn *e, const mf_hlo_value
     return h_agreed_round(h, e, go);
 }
 
-/* Where something is reported the predicate is computed ahead and at the end of each round, for its region gives nothing but a truth. */
+/* If findings are reported, the predicate is computed before the loop and at the end of each round, because its own region returns only a
+ * bool. */
 MF_HLO_RULE(while_hlo)
 {
     int n = e->in_count, first = consts(e), count = n;

@@ -1,5 +1,5 @@
-/* Batching of elementwise equations: all operands get the batch dimension in one place, then the equation holds as it stands.
- * Invariant: operands that are all batched along one axis stay as they are, so a map over a late axis costs no transposition. */
+/* Batching of elementwise equations: all operands get their batch dimension in the same place; then the equation holds unchanged.
+ * Invariant: operands that are all batched along one axis stay unchanged, so a map over a late axis costs no transposition. */
 #include "ops/emit.h"
 
 #include "base/memory/vector.h"
@@ -10,7 +10,7 @@ mf_variable *e_batched_at(mf_batch_context *c, mf_variable *x, int axis, int to)
     return axis < 0 ? e_broadcast_axis(c->b, x, to, c->size) : e_move_axis(c->b, x, axis, to);
 }
 
-/* The axis along which every operand is batched, or 0. Ops that only say their params hold with one more leading axis get 0. */
+/* The axis along which every operand is batched, or 0; also 0 for ops that are not elementwise but hold with one more leading axis. */
 static int common_axis(const mf_eqn *e, const int *in_axis)
 {
     if (!(e->op->flags & MF_OP_ELEMENTWISE) || e->in_count == 0 || in_axis[0] < 0)

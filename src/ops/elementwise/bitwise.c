@@ -1,6 +1,5 @@
-/* Bits of integers and truth values: and or xor not shift_left shift_right_logical shift_right_arithmetic
- * population_count clz.
- * Invariant: a shift by the width or more (a negative count is one, read as unsigned) leaves no bit: 0, or copies of the sign in the
+/* Bits of integers and bools: and or xor not shift_left shift_right_logical shift_right_arithmetic population_count clz. Invariant: a shift
+ * by the width or more (also by a negative count, read as unsigned) leaves no bit: the result is 0, or copies of the sign for the
  * arithmetic right shift. */
 #include "ir/kernel.h"
 #include "ops/elementwise/loops.h"
@@ -94,7 +93,7 @@ const mf_op mf_op_not = {
     .samples = not_samples,
 };
 
-/* ---- shifts. Left: cutting to the width drops what is shifted out. Right: the bits above the width count, so the operands are read
+/* ---- shifts. Left: truncating to the width drops the bits shifted out. Right: the bits above the width matter, so the operands are read
  * as unsigned (logical) or as signed (arithmetic), whatever the dtype. */
 static uint64_t left_natural(uint64_t x, uint64_t y) { return y < 64 ? x << y : 0; }
 static int64_t left_integer(int64_t x, int64_t y) { return (int64_t)left_natural((uint64_t)x, (uint64_t)y); }
@@ -195,7 +194,7 @@ const mf_op mf_op_shift_right_arithmetic = {
     .samples = arithmetic_samples,
 };
 
-/* ---- population_count, clz: the element's own bits, without those that widening would add */
+/* ---- population_count, clz: only the element's own bits, not those added by widening */
 static uint64_t own_bits(mf_dtype d, const void *p)
 {
     int width = 8 * mf_dtype_size(d);

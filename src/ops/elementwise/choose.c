@@ -1,16 +1,15 @@
-/* What chooses and copies: select_n clamp stop_gradient copy.
- * Invariant: select_n's predicate and clamp's bounds have the operand's shape or are scalars (as in lax); a rule that needs equal shapes
- * broadcasts them. select_n and copy work on every dtype, by bytes. */
+/* Ops that select and copy: select_n clamp stop_gradient copy. Invariant: select_n's predicate and clamp's bounds have the operand's shape
+ * or are scalars (as in lax); a rule that needs equal shapes broadcasts them. select_n and copy work on every dtype, bytewise. */
 #include "ir/kernel.h"
 #include "ops/elementwise/loops.h"
 #include <string.h>
 
-/* x as wide as `like`. */
+/* x broadcast to the shape of `like`. */
 static mf_variable *widen(mf_builder *b, mf_variable *x, const mf_type *like)
 {
     return e_broadcast(b, x, like->rank, like->dims, mf_ints_of(0));
 }
-/* Brings operand i of an op whose operands may be scalars to the front of a batch: scalars that are not batched stay scalars. */
+/* Moves the batch of operand x to the front, where operands may be scalars: unbatched scalars stay scalars. */
 static mf_variable *batch_operand(mf_batch_context *c, mf_variable *x, int axis, const mf_type *unbatched, const mf_type *shape)
 {
     if (unbatched->rank == shape->rank)
@@ -22,7 +21,7 @@ static mf_variable *batch_operand(mf_batch_context *c, mf_variable *x, int axis,
     return e_broadcast(c->b, x, shape->rank + 1, dims, mf_ints_of(1, 0));
 }
 
-/* Whether all operands are batched along one axis and none is a scalar among arrays: then nothing moves. */
+/* Whether all operands are batched along one axis and none is a scalar among arrays; then nothing needs to move. */
 static bool batched_alike(const mf_eqn *e, const int *in_axis)
 {
     for (int i = 0; i < e->in_count; i++)
@@ -144,7 +143,7 @@ static mf_error_object *clamp_type(mf_type_context *c)
     return NULL;
 }
 
-/* Each operand's tangent counts where that operand is the result, and at a bound nobody's does (lax). */
+/* Each operand's tangent is used where that operand is the result; at a bound all are zero (as in lax). */
 MF_JVP_RULE(clamp_jvp)
 {
     const mf_type *t = in[1]->type;
@@ -219,7 +218,7 @@ const mf_op mf_op_clamp = {
     .samples = clamp_samples,
 };
 
-/* ---- stop_gradient and copy: the operand again */
+/* ---- stop_gradient and copy: the operand itself */
 static mf_error_object *same_type(mf_type_context *c)
 {
     mf_error_object *e = mf_check_operands(c, 1);

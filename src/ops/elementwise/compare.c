@@ -1,5 +1,5 @@
-/* Comparisons element by element: eq ne lt le gt ge.
- * Invariant: operands of one type, a bool result of their shape. A NaN is unequal to everything and neither less nor greater. */
+/* Elementwise comparisons: eq ne lt le gt ge. Invariant: operands of one type, a bool result of their shape. A NaN is unequal to everything
+ * and neither less nor greater. */
 #include "ir/kernel.h"
 #include "ops/elementwise/loops.h"
 
@@ -11,7 +11,7 @@ static mf_error_object *compare_type(mf_type_context *c)
     return e;
 }
 
-/* Keys can be told apart, but have no order. */
+/* Keys can be tested for equality but have no order. */
 static mf_error_object *equality_type(mf_type_context *c)
 {
     if (c->in_count != 2 || c->in[0]->dtype != MF_KEY)
@@ -24,7 +24,7 @@ static mf_error_object *equality_type(mf_type_context *c)
 
 MF_LOWER_RULE(compare_lower) { return k->compare(k, e->op->name, in[0], in[1]); }
 
-/* Of complex numbers: the imaginary parts decide where the real ones are equal. */
+/* Complex numbers: the imaginary parts decide where the real parts are equal. */
 static void compare_complex(const mf_loop_compare *rule, const mf_eqn *e, const void *const *in, uint8_t *out)
 {
     mf_dtype dtype = e->in[0]->type->dtype, part = dtype == MF_C64 ? MF_F32 : MF_F64;
@@ -57,14 +57,14 @@ static void compare(const mf_loop_compare *rule, const mf_eqn *e, const void *co
         return NULL;                                                                         \
     }
 
-/* The op's name in capitals says the direction. */
+/* The direction is the op's name in capitals. */
 MF_HLO_RULE(compare_hlo)
 {
     const char direction[] = { (char)(e->op->name[0] - 'a' + 'A'), (char)(e->op->name[1] - 'a' + 'A'), 0 };
     out[0] = h_compare(h, direction, false, in[0], in[1]);
 }
 
-/* All six ops are alike but for the sign. */
+/* The six ops differ only in the comparison. */
 #define COMPARE_ROW(word, type)         \
     const mf_op mf_op_##word = {        \
         .name = #word,                  \

@@ -1,10 +1,9 @@
-/* Complex numbers and their parts: complex real imag conj.
- * Invariant: derivatives follow JAX: transposes pair a cotangent c and a tangent t as the real part of c t, nothing is conjugated, so
- * the gradient of a real-valued function of z = x + iy is df/dx - i df/dy. */
+/* Complex numbers and their parts: complex real imag conj. Invariant: derivatives follow JAX: a cotangent c and a tangent t are paired as
+ * the real part of c t, without conjugation, so the gradient of a real-valued function of z = x + iy is df/dx - i df/dy. */
 #include "ops/elementwise/loops.h"
 #include <string.h>
 
-/* The dtype of the parts, and the way back. */
+/* The dtype of the parts, and of the whole. */
 static mf_dtype part_of(mf_dtype d) { return d == MF_C64 ? MF_F32 : MF_F64; }
 static mf_dtype whole_of(mf_dtype d) { return d == MF_F32 ? MF_C64 : MF_C128; }
 
@@ -43,7 +42,7 @@ static mf_error_object *complex_type(mf_type_context *c)
     return NULL;
 }
 
-/* The elements of `size` bytes, `from` apart there and `to` apart here. */
+/* Copies elements of `size` bytes, at distances `from` in the input and `to` in the output. */
 static void copy_parts(const mf_type *t, int size, char *out, int to, const char *in, int from)
 {
     for (int64_t i = 0; i < t->size; i++)

@@ -1,6 +1,5 @@
-/* convert_element_type and bitcast_convert_type.
- * Invariant: array/types/cast.c is the one place that knows how numbers convert: integers wrap, floats saturate into integers and NaN gives
- * 0, bool is "not zero", f16 and bf16 round to the nearest even. */
+/* convert_element_type and bitcast_convert_type. Invariant: only array/types/cast.c knows how numbers convert: integers wrap, float to
+ * integer saturates and NaN gives 0, conversion to bool tests for nonzero, f16 and bf16 round to nearest even. */
 #include "ir/kernel.h"
 #include "ops/elementwise/loops.h"
 #include <string.h>
@@ -74,7 +73,7 @@ static const char *const convert_samples[] = {
     "[dtype=i64] u32[1]{=4294967295} -> i64[1]{=4294967295}",
     NULL,
 };
-/* A complex number becomes a real one by its real part, and a truth value of anything is that it is not 0. */
+/* Complex to real takes the real part; conversion to bool tests for nonzero. */
 MF_HLO_RULE(convert_hlo)
 {
     mf_dtype from = in[0].type->dtype, to = e->out[0]->type->dtype;
@@ -130,7 +129,7 @@ MF_EVALUATE_RULE(bitcast_evaluate)
     return NULL;
 }
 
-/* The engine holds f16 and bf16 as f32, where there are no 16 bits to read. */
+/* The engine computes f16 and bf16 as f32, so it has no 16 bits to reinterpret. */
 MF_LOWER_RULE(bitcast_lower)
 {
     if (mf_dtype_size(e->out[0]->type->dtype) == 2)

@@ -1,12 +1,12 @@
-/* Arithmetic of two operands, element by element: add sub mul div rem pow max min atan2 nextafter. One operand: unary.c; functions:
- * math.c; what chooses and copies: choose.c; the wrappers: elementwise_wrap.c.
- * Invariant: operands and result have one shape and dtype; nothing here broadcasts or promotes, the wrappers did. Integers wrap, and
- * what C leaves undefined follows XLA: x/0 = -1, x%0 = x, INT_MIN/-1 = INT_MIN. */
+/* Elementwise arithmetic of two operands: add sub mul div rem pow max min atan2 nextafter. One operand: unary.c; functions: math.c;
+ * selecting and copying: choose.c; the public functions: elementwise_wrap.c. Invariant: operands and result have one shape and dtype; the
+ * public functions have broadcast and promoted them. Integers wrap; where C is undefined, results follow XLA: x/0 = -1, x%0 = x, INT_MIN/-1
+ * = INT_MIN. */
 #include "ir/kernel.h"
 #include "ops/elementwise/loops.h"
 #include <math.h>
 
-/* t0 and t1 joined by op, where either may be missing. */
+/* x + y, where either may be missing. */
 static mf_variable *sum_of(mf_builder *b, mf_variable *x, mf_variable *y) { return !x ? y : !y ? x : e_add(b, x, y); }
 
 /* ---- add */
@@ -227,7 +227,7 @@ const mf_op mf_op_div = {
     .samples = div_samples,
 };
 
-/* ---- rem: the dividend's sign */
+/* ---- rem: has the dividend's sign */
 MF_JVP_RULE(rem_jvp)
 {
     mf_copy_eqn(b, e, in, out);
@@ -266,7 +266,7 @@ const mf_op mf_op_rem = {
     .samples = rem_samples,
 };
 
-/* ---- pow. The exponent's derivative takes log 1 for log 0, so that a base of 0 gives 0, as in JAX. */
+/* ---- pow. The derivative with respect to the exponent uses log 1 instead of log 0, so that a base of 0 gives 0, as in JAX. */
 MF_JVP_RULE(pow_jvp)
 {
     mf_copy_eqn(b, e, in, out);
@@ -286,18 +286,18 @@ static int64_t pow_integer(int64_t x, int64_t y)
         return x == -1 ? (y & 1 ? -1 : 1) : x == 1;
     return (int64_t)mf_power_natural((uint64_t)x, (uint64_t)y);
 }
-/* C's function gives NaN for 0 to the 0. */
+/* cpow gives NaN for 0 to the power 0. */
 static double complex pow_complex(double complex x, double complex y) { return y == 0 ? 1 : cpow(x, y); }
 MF_EVALUATE2_COMPLEX(pow_evaluate, pow_complex, pow, pow_integer, mf_power_natural, NULL)
 
 static mf_hlo_value bit_of(mf_hlo *h, const mf_type *type, int bit)
 {
-    uint64_t element = UINT64_C(1) << bit; /* its low bytes are those of a narrow one */
+    uint64_t element = UINT64_C(1) << bit; /* little-endian: the low bytes are those of a narrower integer */
     return h_bytes(h, type, &element);
 }
 
-/* By a square and a product for each bit of the exponent: "power" heeds six of them in XLA. A negative exponent's lowest bit is that of its
- * magnitude, which is all that 1 and -1 ask for, and other bases give 0. */
+/* Multiplies squares for each bit of the exponent, since XLA's "power" uses only six bits. For a negative exponent the lowest bit is that
+ * of its magnitude, which suffices for the bases 1 and -1; other bases give 0. */
 static mf_hlo_value pow_of_integers(mf_hlo *h, mf_hlo_value x, mf_hlo_value y)
 {
     bool sign = mf_dtype_is_signed(x.type->dtype);
@@ -314,7 +314,7 @@ static mf_hlo_value pow_of_integers(mf_hlo *h, mf_hlo_value x, mf_hlo_value y)
     return h_select(h, h_op(h, "and", negative.type, (mf_hlo_value[]){ negative, other }, 2, NULL), zero, power);
 }
 
-/* Complex 0 to the 0 is 1 everywhere. */
+/* Complex 0 to the power 0 is 1 on every client. */
 MF_HLO_RULE(pow_hlo)
 {
     const mf_type *t = e->out[0]->type;
@@ -355,7 +355,7 @@ const mf_op mf_op_pow = {
     .samples = pow_samples,
 };
 
-/* ---- max, min: at a tie each operand gets half */
+/* ---- max, min: at a tie each operand gets half of the tangent */
 static mf_variable *share_of(mf_builder *b, mf_variable *x, mf_variable *other, mf_variable *chosen)
 {
     mf_variable *one = e_full(b, x->type, 1), *zero = e_zeros_like(b, x);
@@ -378,7 +378,7 @@ static uint64_t min_natural(uint64_t x, uint64_t y) { return x < y ? x : y; }
 MF_EVALUATE2_COMPLEX(max_evaluate, mf_greater_complex, mf_greater_real, max_integer, max_natural, NULL)
 MF_EVALUATE2_COMPLEX(min_evaluate, mf_lesser_complex, mf_lesser_real, min_integer, min_natural, NULL)
 
-/* Of truth values: or, and. */
+/* Of bools: or, and. */
 MF_LOWER_RULE(max_lower) { return k->call(k, e->in[0]->type->dtype == MF_BOOL ? "or" : "max", in, 2); }
 MF_LOWER_RULE(min_lower) { return k->call(k, e->in[0]->type->dtype == MF_BOOL ? "and" : "min", in, 2); }
 
@@ -472,14 +472,14 @@ const mf_op mf_op_atan2 = {
     .samples = atan2_samples,
 };
 
-/* ---- nextafter: a step of one place, so it moves with x and hardly with y */
+/* ---- nextafter: x and one unit in the last place, so the derivative is 1 in x and 0 in y */
 MF_JVP_RULE(nextafter_jvp)
 {
     mf_copy_eqn(b, e, in, out);
     tout[0] = tin[0];
 }
 
-/* The bits of f16 and bf16 are sign and magnitude: one more is away from zero. */
+/* f16 and bf16 are sign and magnitude: incrementing the bits moves away from zero. */
 static uint16_t next_half(mf_dtype dtype, uint16_t x, uint16_t y)
 {
     float fx = dtype == MF_F16 ? mf_f16_to_f32(x) : mf_bf16_to_f32(x);
@@ -506,7 +506,7 @@ MF_EVALUATE_RULE(nextafter_evaluate)
     return NULL;
 }
 
-/* The engine holds f16 and bf16 as f32, whose neighbours are not theirs. */
+/* The engine computes f16 and bf16 as f32, whose neighbours are different. */
 MF_LOWER_RULE(nextafter_lower) { return mf_dtype_size(e->out[0]->type->dtype) == 2 ? 0 : k->call(k, "nextafter", in, 2); }
 
 static const char *const nextafter_samples[] = {

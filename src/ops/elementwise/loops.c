@@ -1,5 +1,5 @@
-/* The loops of elementwise evaluation and the type rules of the elementwise families.
- * Invariant: a loop reads an element before it writes the one at the same place, so a result may lie where an operand lies. */
+/* The loops of elementwise evaluation, and the type rules of the elementwise families. Invariant: a loop reads an element before it writes
+ * the one in the same place, so a result may share memory with an operand. */
 #include "ops/elementwise/loops.h"
 #include <math.h>
 
@@ -14,7 +14,7 @@ static void store_half(mf_dtype dtype, void *p, int64_t i, float x)
     ((uint16_t *)p)[i] = dtype == MF_F16 ? mf_f32_to_f16(x) : mf_f32_to_bf16(x);
 }
 
-/* F(dtype, type, kind of rule, type of the rule's numbers) */
+/* F(dtype, C type, kind of rule, C type in which the rule computes) */
 #define INTEGER_KINDS(F)                   \
     F(MF_I8, int8_t, integer, int64_t)     \
     F(MF_I16, int16_t, integer, int64_t)   \

@@ -1,21 +1,21 @@
-/* What the elementwise families share: evaluation loops over every dtype, type rules by kind of dtype, short forms for ops and rules.
- * Invariant of the loops: f64 is computed in double; f32, f16 and bf16 are computed exactly or in double, rounded to f32, and f16 and
- * bf16 from there (one rounding after each op). Integers are widened to 64 bits, computed there and cut, so they wrap and no rule needs
- * to know a width. */
+/* Shared by the elementwise families: evaluation loops over every dtype, type rules by kind of dtype, short forms for ops and rules.
+ * Invariant of the loops: f64 is computed in double; f32, f16 and bf16 are computed exactly or in double, rounded to f32, and f16 and bf16
+ * from there (one rounding after each op). Integers are widened to 64 bits, computed there and truncated, so they wrap and no rule depends
+ * on a width. */
 #ifndef MF_OPS_ELEMENTWISE_LOOPS_H
 #define MF_OPS_ELEMENTWISE_LOOPS_H
 
 #include "ops/emit.h"
 
 #include <complex.h>
-#undef I /* complex.h takes the letter */
+#undef I /* complex.h defines it as a macro */
 
-/* One function for each kind of number; NULL where the op is not defined for the kind (its type rule has refused it). */
+/* One function per kind of number; NULL where the op is not defined (its type rule has refused that kind). */
 typedef struct mf_loop1 {
     double (*real)(double x);
     int64_t (*integer)(int64_t x);
-    uint64_t (*natural)(uint64_t x); /* unsigned, and bool as 0 and 1 */
-    float (*single)(float x);        /* instead of `real` for f32, f16 and bf16; may be NULL */
+    uint64_t (*natural)(uint64_t x); /* unsigned integers, and bool as 0 and 1 */
+    float (*single)(float x);        /* used instead of `real` for f32, f16 and bf16; may be NULL */
 } mf_loop1;
 typedef struct mf_loop2 {
     double (*real)(double x, double y);
@@ -42,7 +42,7 @@ double mf_greater_real(double x, double y);
 double mf_lesser_real(double x, double y);
 float mf_greater_single(float x, float y);
 float mf_lesser_single(float x, float y);
-/* Complex numbers, as pairs too, in JAX's order: by the real parts, then by the imaginary ones. Of two that do not compare, the second. */
+/* Complex numbers in JAX's order: by real part, then by imaginary part. If two cannot be compared, the second is the result. */
 bool mf_less_pair(const double x[2], const double y[2]);
 double complex mf_greater_complex(double complex x, double complex y);
 double complex mf_lesser_complex(double complex x, double complex y);
@@ -50,7 +50,7 @@ uint64_t mf_power_natural(uint64_t x, uint64_t y); /* x to the y, wrapping */
 
 /* ---- type rules: operands of one type, of a dtype for which the op is defined */
 mf_error_object *mf_type_float1(mf_type_context *c);  /* one operand: f16 bf16 f32 f64 */
-mf_error_object *mf_type_float2(mf_type_context *c);  /* two alike */
+mf_error_object *mf_type_float2(mf_type_context *c);  /* two operands of one type */
 mf_error_object *mf_type_number1(mf_type_context *c); /* floats and integers */
 mf_error_object *mf_type_number2(mf_type_context *c);
 mf_error_object *mf_type_inexact1(mf_type_context *c); /* floats and complex numbers */
@@ -60,9 +60,9 @@ mf_error_object *mf_type_ordered2(mf_type_context *c); /* floats, integers, comp
 mf_error_object *mf_type_logical1(mf_type_context *c); /* integers, bool */
 mf_error_object *mf_type_logical2(mf_type_context *c);
 mf_error_object *mf_type_integer2(mf_type_context *c);
-mf_error_object *mf_check_operands(const mf_type_context *c, int count); /* the number of them */
+mf_error_object *mf_check_operands(const mf_type_context *c, int count); /* checks the number of operands */
 
-/* ---- ops: what all elementwise ops say */
+/* ---- ops: the fields that all elementwise ops share */
 #define MF_ELEMENTWISE_ROW                                                                                                          \
     .flags = MF_OP_ELEMENTWISE, .partial_eval = mf_partial_eval_all_or_nothing, .dce = mf_dce_whole, .batch = mf_batch_elementwise, \
     .variance = mf_variance_join
@@ -78,7 +78,7 @@ mf_error_object *mf_check_operands(const mf_type_context *c, int count); /* the 
 #define MF_LOWER_RULE(name)    static mf_kernel_value name(mf_kernel_builder *k, const mf_eqn *e, const mf_kernel_value *in)
 #define MF_EVALUATE_RULE(name) static mf_error_object *name(const mf_eqn *e, const void *const *in, void *const *out)
 
-/* The evaluation of an op by a rule of the loops; the initialiser names the functions. */
+/* Defines the evaluation of an op by one of the loops; the arguments initialise the rule. */
 #define MF_EVALUATE1(name, ...)                                                            \
     MF_EVALUATE_RULE(name)                                                                 \
     {                                                                                      \
@@ -86,7 +86,7 @@ mf_error_object *mf_check_operands(const mf_type_context *c, int count); /* the 
         mf_run_loop1(&rule, e->out[0]->type->dtype, e->out[0]->type->size, in[0], out[0]); \
         return NULL;                                                                       \
     }
-/* Likewise, where complex numbers have a function of their own. */
+/* The same, with a function of its own for complex numbers. */
 #define MF_EVALUATE1_COMPLEX(name, of_complex, ...)                        \
     MF_EVALUATE_RULE(name)                                                 \
     {                                                                      \

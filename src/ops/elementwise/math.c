@@ -1,7 +1,7 @@
-/* Functions of one float (some of them of a complex number too), element by element: exp exp2 log log1p expm1 tanh logistic sin cos tan
- * asin acos atan sinh cosh sqrt rsqrt cbrt erf erf_inv lgamma.
- * Invariant: the reference computes them by the C library's double functions and rounds once, so f32 results are right to the last place
- * nearly always. erf_inv alone is a polynomial, the one XLA has, because random normals must agree with JAX's. */
+/* Elementwise functions of one float (some also of a complex number): exp exp2 log log1p expm1 tanh logistic sin cos tan asin acos atan
+ * sinh cosh sqrt rsqrt cbrt erf erf_inv lgamma. Invariant: the reference uses the C library's double functions and rounds once, so f32
+ * results are nearly always correctly rounded. erf_inv alone is a polynomial, the same as XLA's, because random normals must agree with
+ * JAX's. */
 #include "ir/kernel.h"
 #include "ops/elementwise/loops.h"
 #include <math.h>
@@ -24,7 +24,7 @@ static mf_cost function_cost(const mf_eqn *e)
         tout[0] = expression;                             \
     }
 
-/* What the ops have in common: a polynomial or a call. An engine that has no function of the name evaluates by the reference. */
+/* The fields that the ops share. An engine without a function of this name evaluates by the reference. */
 #define MATH_ROW(word, type, additions, near, ...) \
     const mf_op mf_op_##word = {                   \
         .name = #word,                             \
@@ -84,14 +84,14 @@ static const char *const log_samples[] = {
 MATH_ROW(log, mf_type_inexact1, 16, true, MF_HLO("log"));
 
 DERIVATIVE(log1p_jvp, e_div(b, t, e_shift(b, x, 1)))
-static double complex complex_of(double re, double im) /* re + im * I would make NaN of an infinite im */
+static double complex complex_of(double re, double im) /* re + im * I would give NaN for an infinite im */
 {
     double complex z;
     memcpy(&z, (double[]){ re, im }, sizeof z);
     return z;
 }
 
-/* |1 + z|^2 - 1 = x (2 + x) + y^2 cancels where |1 + z| is near 1: there in a wider type. */
+/* |1 + z|^2 - 1 = x (2 + x) + y^2 cancels where |1 + z| is near 1, so it is computed in long double there. */
 static double complex log1p_complex(double complex z)
 {
     double x = creal(z), y = cimag(z),
@@ -112,7 +112,7 @@ static const char *const log1p_samples[] = {
 MATH_ROW(log1p, mf_type_inexact1, 16, true, MF_HLO("log_plus_one"));
 
 DERIVATIVE(expm1_jvp, e_mul(b, t, e_shift(b, y, 1)))
-/* e^x cos y - 1, in which 1 - cos y cancels by hand. */
+/* e^x cos y - 1, written so that 1 - cos y does not cancel. */
 static double complex expm1_complex(double complex z)
 {
     double x = creal(z), y = cimag(z), half = sin(y / 2);
@@ -130,7 +130,7 @@ static const char *const expm1_samples[] = {
 };
 MATH_ROW(expm1, mf_type_inexact1, 16, true, MF_HLO("exponential_minus_one"));
 
-/* (1 - y)(1 + y), which does not cancel near 1 as 1 - y^2 does */
+/* (1 - y)(1 + y) does not cancel near 1, unlike 1 - y^2 */
 DERIVATIVE(tanh_jvp, e_mul(b, e_add(b, t, e_mul(b, t, y)), one_minus(b, y)))
 MF_EVALUATE1_COMPLEX(tanh_evaluate, ctanh, tanh, NULL, NULL, NULL)
 static const char *const tanh_samples[] = {
@@ -195,7 +195,7 @@ static const char *const atan_samples[] = {
     "f32[2,3]{-2:2}", "f64[3]{-2:2}", "f32[4]{=-0.0,inf,-inf,nan} -> f32[4]{=-0.0,1.57079637,-1.57079637,nan}",
     "bf16[3]{-2:2}",  "c64[3]{-2:2}", NULL
 };
-MF_HLO_RULE(atan_hlo) /* of real numbers what chlo.atan is made into */
+MF_HLO_RULE(atan_hlo) /* for real numbers, what chlo.atan expands to */
 {
     const mf_type *t = e->out[0]->type;
     out[0] = mf_dtype_is_complex(t->dtype) ? h_unary(h, "chlo.atan", in[0]) : h_atan2(h, in[0], h_full(h, t, 1));
@@ -305,7 +305,7 @@ static double erf_inv_f64(double x)
         7.5995277030017761139e-05,  -0.00021503011930044477347, -0.00013871931833623122026, 1.0103004648645343977,
         4.8499064014085844221,
     };
-    /* x * x would lose what little is left of 1 - x^2 near the ends; there 1 - |x| is exact. */
+    /* Near the ends, x * x would lose the last digits of 1 - x^2; 1 - |x| is exact there. */
     double a = fabs(x), w = a < 0.5 ? -log1p(-(x * x)) : -log((1 - a) * (1 + a));
     if (a == 1)
         return x * INFINITY;
@@ -322,7 +322,7 @@ static const char *const erf_inv_samples[] = {
 };
 MATH_ROW(erf_inv, mf_type_float1, 16, true, MF_HLO("chlo.erf_inv"));
 
-/* digamma(x) for x >= 1/2 by Lanczos' sum (g = 7), below by reflection: psi(1-x) - pi / tan(pi x). */
+/* digamma(x): for x >= 1/2 by Lanczos' sum (g = 7), below by reflection: psi(1-x) - pi / tan(pi x). */
 static mf_variable *digamma(mf_builder *b, mf_variable *x)
 {
     static const double lanczos[] = { 676.520368121885098567009190444019, -1259.13921672240287047156078755283,
@@ -348,7 +348,7 @@ static mf_variable *digamma(mf_builder *b, mf_variable *x)
 }
 
 DERIVATIVE(lgamma_jvp, e_mul(b, t, digamma(b, x)))
-static double lgamma_without_sign(double x) /* lgamma writes a global */
+static double lgamma_without_sign(double x) /* lgamma writes a global variable */
 {
     int sign;
     return lgamma_r(x, &sign);

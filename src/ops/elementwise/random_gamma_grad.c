@@ -1,7 +1,7 @@
-/* random_gamma_grad(a, x): how a draw x of the gamma distribution of shape a moves with a, its probability held fixed (implicit
- * reparameterisation: Figurnov, Mohamed and Mnih 2018): dx/da = -(dP/da) / (dP/dx) of the regularised incomplete gamma function P(a, x).
- * Invariant: computed in double by a series of P where x is small, by the continued fraction of 1 - P elsewhere, each differentiated term
- * by term; both factors x^a e^-x / gamma(a) cancel, so nothing over- or underflows. */
+/* random_gamma_grad(a, x): the derivative with respect to a of a draw x from the gamma distribution of shape a, its probability held fixed
+ * (implicit reparameterisation: Figurnov, Mohamed and Mnih 2018): dx/da = -(dP/da) / (dP/dx), with the regularised incomplete gamma
+ * function P(a, x). Invariant: computed in double, by a series of P where x is small and by the continued fraction of 1 - P elsewhere, each
+ * differentiated term by term; the factors x^a e^-x / gamma(a) cancel, so nothing over- or underflows. */
 #include "ops/elementwise/loops.h"
 #include "transform/rules/sweep.h"
 
@@ -9,7 +9,7 @@
 
 enum { MOST_TERMS = 50000 };
 
-/* The logarithmic derivative of gamma at x > 0: the asymptotic series from 8 on, and the recurrence to get there. */
+/* The logarithmic derivative of gamma at x > 0: the asymptotic series from 8 on, and the recurrence below. */
 static double digamma(double x)
 {
     double below = 0;
@@ -42,7 +42,7 @@ static double by_series(double a, double x)
 static double by_fraction(double a, double x)
 {
     double p0 = 0, p = 1, q0 = 1, q = x + 1 - a; /* the last two convergents */
-    double dp0 = 0, dp = 0, dq0 = 0, dq = -1;    /* by a */
+    double dp0 = 0, dp = 0, dq0 = 0, dq = -1;    /* their derivatives with respect to a */
     double value = p / q, slope = (dp - value * dq) / q;
     for (int n = 1; n < MOST_TERMS; n++) {
         double c = n * (a - n), dc = n, b = x + 1 - a + 2.0 * n;
@@ -65,7 +65,7 @@ static double gamma_grad(double a, double x)
         return NAN;
     if (x == 0)
         return 0;
-    if (a > 1e8) /* the normal distribution's: the draw is a + z sqrt(a) to this order */
+    if (a > 1e8) /* the normal approximation: the draw is a + z sqrt(a) to this order */
         return (x / a + 1) / 2;
     return x <= 1 || x <= a ? by_series(a, x) : by_fraction(a, x);
 }
@@ -83,11 +83,11 @@ MF_JVP_RULE(gamma_grad_jvp)
 static mf_cost gamma_grad_cost(const mf_eqn *e)
 {
     mf_cost cost = mf_cost_bytes(e);
-    cost.flops = 400.0 * (double)e->out[0]->type->size; /* some tens of terms */
+    cost.flops = 400.0 * (double)e->out[0]->type->size; /* for some tens of terms */
     return cost;
 }
 
-/* ---- the same as StableHLO: all elements at once in double precision, each until its own sum has converged */
+/* ---- the same as StableHLO: all elements at once in double precision, each until its sum has converged */
 static mf_hlo_value number(mf_hlo *h, mf_hlo_value like, double x) { return h_full(h, like.type, x); }
 static mf_hlo_value plus(mf_hlo *h, mf_hlo_value x, mf_hlo_value y) { return h_binary(h, "add", x, y); }
 static mf_hlo_value minus(mf_hlo *h, mf_hlo_value x, mf_hlo_value y) { return h_binary(h, "subtract", x, y); }
@@ -111,7 +111,7 @@ static mf_hlo_value digamma_hlo(mf_hlo *h, mf_hlo_value x)
     return minus(h, minus(h, main, times(h, y, tail)), below);
 }
 
-/* A loop over n from 1 on a state of a, x, what `next` computes, and where it goes on; state has room for `count` of these in between. */
+/* A loop over n from 1 on. Its state: a, x, the `count` values that `next` computes, and which elements continue. */
 typedef void step_hlo(mf_hlo *h, mf_hlo_value n, mf_hlo_value a, mf_hlo_value x, const mf_hlo_value *was, mf_hlo_value *is,
                       mf_hlo_value *ended);
 enum { MOST_STATE = 10 };
@@ -145,7 +145,7 @@ static void until_converged(mf_hlo *h, step_hlo *next, mf_hlo_value a, mf_hlo_va
         state[i] = out[4 + i];
 }
 
-/* term, slope, sum, slopes */
+/* state: term, slope, sum, slopes */
 static void series_step(mf_hlo *h, mf_hlo_value n, mf_hlo_value a, mf_hlo_value x, const mf_hlo_value *was, mf_hlo_value *is,
                         mf_hlo_value *ended)
 {
@@ -158,13 +158,13 @@ static void series_step(mf_hlo *h, mf_hlo_value n, mf_hlo_value a, mf_hlo_value 
     *ended = h_binary(h, "and", h_compare(h, "LT", false, is[0], times(h, small, is[2])), slope_ends);
 }
 
-/* p0, p, q0, q, their slopes in this order, value, slope */
+/* state: p0, p, q0, q, their derivatives in this order, value, slope */
 static void fraction_step(mf_hlo *h, mf_hlo_value n, mf_hlo_value a, mf_hlo_value x, const mf_hlo_value *was, mf_hlo_value *is,
                           mf_hlo_value *ended)
 {
     mf_hlo_value one = number(h, a, 1), small = number(h, a, 1e-16), c = times(h, n, minus(h, a, n));
     mf_hlo_value b = plus(h, minus(h, plus(h, x, one), a), plus(h, n, n));
-    mf_hlo_value last[4]; /* p1, q1 and their slopes */
+    mf_hlo_value last[4]; /* p1, q1 and their derivatives */
     for (int k = 0; k < 2; k++) {
         const mf_hlo_value *v = was + 2 * k, *d = was + 4 + 2 * k;
         last[k] = plus(h, times(h, b, v[1]), times(h, c, v[0]));

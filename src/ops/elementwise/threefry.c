@@ -1,5 +1,5 @@
-/* threefry2x32: 20 rounds of the block cipher that turns a key and a counter into random bits. The wrapper is in random_wrap.c.
- * Invariant: the same words as Salmon et al.'s reference (and so JAX's), whatever the backend: only additions, rotations, exclusive ors. */
+/* threefry2x32: 20 rounds of the block cipher that turns a key and a counter into random bits. The public function is in random_wrap.c.
+ * Invariant: the same words as Salmon et al.'s reference (and so JAX's) on every backend: only additions, rotations and exclusive ors. */
 #include "ops/elementwise/loops.h"
 
 static mf_error_object *threefry_type(mf_type_context *c)
@@ -70,7 +70,7 @@ static mf_hlo_value turned_left(mf_hlo *h, mf_hlo_value x, int by)
     return h_binary(h, "or", up, h_binary(h, "shift_right_logical", x, h_full(h, x.type, 32 - by)));
 }
 
-/* The rounds above, one after the other, as plain arithmetic. */
+/* The rounds above, unrolled as plain arithmetic. */
 MF_HLO_RULE(threefry_hlo)
 {
     const mf_type *t = e->out[0]->type;

@@ -1,5 +1,5 @@
-/* Arithmetic of one operand, element by element: neg abs sign floor ceil round square integer_pow is_finite.
- * Invariant: the result has the operand's shape, and its dtype save for is_finite, which gives bool. Integers wrap. */
+/* Elementwise arithmetic of one operand: neg abs sign floor ceil round square integer_pow is_finite. Invariant: the result has the
+ * operand's shape and dtype, except that is_finite gives bool and abs of complex numbers floats. Integers wrap. */
 #include "ir/kernel.h"
 #include "ops/elementwise/loops.h"
 #include <math.h>
@@ -40,7 +40,7 @@ const mf_op mf_op_neg = {
     .samples = neg_samples,
 };
 
-/* ---- abs: the slope at 0 is 1, as in JAX; of a complex number the distance from 0, a float */
+/* ---- abs: the derivative at 0 is 1, as in JAX; of a complex number the modulus, a float */
 static mf_error_object *abs_type(mf_type_context *c)
 {
     mf_error_object *e = mf_type_numeric1(c);
@@ -49,7 +49,7 @@ static mf_error_object *abs_type(mf_type_context *c)
     return e;
 }
 
-/* The tangent's part along x: Re(t conj(x)) / |x|, at 0 nothing. */
+/* The tangent's component along x: Re(t conj(x)) / |x|, and 0 at 0. */
 static mf_variable *along(mf_builder *b, mf_variable *t, mf_variable *x, mf_variable *size)
 {
     mf_variable *nowhere = e_compare(b, &mf_op_eq, size, e_zeros_like(b, size));
@@ -94,7 +94,7 @@ static const char *const abs_samples[] = {
     "c128[2,3]{-2:2}",
     NULL,
 };
-/* StableHLO has neither of natural numbers. */
+/* StableHLO's abs is not defined for unsigned integers. */
 MF_HLO_RULE(abs_hlo) { out[0] = mf_dtype_is_unsigned(in[0].type->dtype) ? in[0] : h_op(h, "abs", e->out[0]->type, in, 1, NULL); }
 
 const mf_op mf_op_abs = {
@@ -110,7 +110,7 @@ const mf_op mf_op_abs = {
     .samples = abs_samples,
 };
 
-/* ---- sign floor ceil round: flat almost everywhere */
+/* ---- sign floor ceil round: derivative 0 */
 static double sign_real(double x) { return x == 0 || x != x ? x : x > 0 ? 1 : -1; }
 static int64_t sign_integer(int64_t x) { return (x > 0) - (x < 0); }
 static uint64_t sign_natural(uint64_t x) { return x != 0; }
@@ -118,9 +118,9 @@ static double complex sign_complex(double complex x) { return x == 0 ? x : x / c
 MF_EVALUATE1_COMPLEX(sign_evaluate, sign_complex, sign_real, sign_integer, sign_natural, NULL)
 MF_EVALUATE1(floor_evaluate, floor, NULL, NULL, NULL)
 MF_EVALUATE1(ceil_evaluate, ceil, NULL, NULL, NULL)
-MF_EVALUATE1(round_evaluate, nearbyint, NULL, NULL, NULL) /* the rounding mode is C's default: half to even */
+MF_EVALUATE1(round_evaluate, nearbyint, NULL, NULL, NULL) /* C's default rounding mode is half to even */
 
-/* Of a complex number the direction, which turns by the tangent's part across x: JAX has 0 here. */
+/* The sign of a complex number is its direction, which the tangent's component across x turns; JAX has 0 here. */
 MF_JVP_RULE(sign_jvp)
 {
     mf_variable *x = in[0];
@@ -270,7 +270,8 @@ const mf_op mf_op_square = {
     .samples = square_samples,
 };
 
-/* ---- integer_pow: repeated squaring, the same products in the same order everywhere; a negative power is one over the positive */
+/* ---- integer_pow: repeated squaring, the same products in the same order everywhere; a negative power is the reciprocal of the positive
+ * one */
 static mf_error_object *power_type(mf_type_context *c)
 {
     int64_t y = ((const mf_power_params *)c->params)->y;
@@ -288,7 +289,7 @@ MF_JVP_RULE(power_jvp)
                      : e_mul(b, tin[0], e_scale(b, mf_emit(b, &mf_op_integer_pow, &(mf_power_params){ y - 1 }, 1, in[0]), (double)y));
 }
 
-/* The magnitude of y, also of INT64_MIN. */
+/* The magnitude of y, correct for INT64_MIN too. */
 static uint64_t power_count(int64_t y) { return y < 0 ? 0 - (uint64_t)y : (uint64_t)y; }
 
 #define POWER_OF_FLOAT(name, type)                      \
@@ -337,7 +338,7 @@ MF_EVALUATE_RULE(power_evaluate)
             ((float complex *)out[0])[i] = power_c64(((const float complex *)in[0])[i], y);
         else if (t->dtype == MF_C128)
             ((double complex *)out[0])[i] = power_c128(((const double complex *)in[0])[i], y);
-        else /* the low bits of a power depend on the low bits of the base alone */
+        else /* the low bits of a power depend only on the low bits of the base */
             mf_store_i64(t->dtype, (char *)out[0] + i * size,
                          (int64_t)mf_power_natural((uint64_t)mf_load_i64(t->dtype, (const char *)in[0] + i * size), (uint64_t)y));
     return NULL;

@@ -1,6 +1,6 @@
-/* fft: Fourier transforms along the last dimension, complex, of real numbers and to real numbers; and their plans.
- * Invariant: plans are made once a length and kept until they take 64 MiB; from there on each evaluation makes its own. Readers of the
- * kept ones take no lock. */
+/* fft: Fourier transforms along the last dimension: complex, real to complex, and complex to real; and their plans. Invariant: a plan is
+ * made once per length and kept until all plans take 64 MiB; after that each evaluation makes its own. Looking up kept plans takes no
+ * lock. */
 #include "ops/fft/fft.h"
 
 #include "base/memory/alloc.h"
@@ -15,10 +15,10 @@ enum { GREATEST_RADIX = 31, KEPT_BYTES = 1 << 26, BUCKETS = 256 };
 
 /* ---- plans */
 
-/* cos and sin of 2 pi k / n, 0 <= k < n, by the eighth of the circle that it lies in. */
+/* cos and sin of 2 pi k / n, 0 <= k < n, reduced to the first eighth of the circle. */
 static void turn_by(int64_t k, int64_t n, double *cosine, double *sine)
 {
-    int64_t eighth = 8 * k / n, part = eighth % 2 ? (eighth + 1) * n - 8 * k : 8 * k - eighth * n; /* of 8 n */
+    int64_t eighth = 8 * k / n, part = eighth % 2 ? (eighth + 1) * n - 8 * k : 8 * k - eighth * n; /* in units of 1 / (8 n) */
     double angle = 2 * 3.14159265358979323846 * (double)part / (8 * (double)n), c = cos(angle), s = sin(angle);
     bool steep = eighth % 4 == 1 || eighth % 4 == 2;
     double x = steep ? s : c, y = steep ? c : s;
@@ -26,7 +26,7 @@ static void turn_by(int64_t k, int64_t n, double *cosine, double *sine)
     *sine = eighth >= 4 ? -y : y;
 }
 
-/* e^(-2 pi i k / n) for k = index(j), j < count, in two new arrays. */
+/* e^(-2 pi i k / n) for k = j, or j^2 with `squares`, j < count, in two new arrays. */
 static bool new_table(mf_dtype real, int64_t count, int64_t n, bool squares, void **re, void **im)
 {
     int size = mf_dtype_size(real);
@@ -53,7 +53,7 @@ static void plan_free(mf_fft_plan *p)
     mf_free(p);
 }
 
-/* Fours first, then the primes from below. False: a prime factor is too great. */
+/* Radices: fours first, then primes in ascending order. False: a prime factor is too large. */
 static bool factor(mf_fft_plan *p)
 {
     int64_t left = p->n;
@@ -66,7 +66,7 @@ static bool factor(mf_fft_plan *p)
     return true;
 }
 
-/* The least length from `least` on without a prime factor above 5. */
+/* The smallest length, at least `least`, without a prime factor above 5. */
 static int64_t smooth_length(int64_t least)
 {
     int64_t best = INT64_MAX;
@@ -82,7 +82,7 @@ static int64_t smooth_length(int64_t least)
 
 static mf_fft_plan *plan_new(mf_dtype real, int64_t n);
 
-/* The transform of the conjugate chirp around 0, divided by its length; in double. */
+/* The transform of the conjugate chirp around 0, divided by its length; computed in double. */
 static bool new_spectrum(mf_fft_plan *p, mf_fft_plan *inner)
 {
     int64_t m = inner->n, n = p->n;
@@ -145,7 +145,7 @@ static mf_fft_plan *plan_find(mf_dtype real, int64_t n)
     return NULL;
 }
 
-/* Keeps p if there is room, or gives one that another thread has kept meanwhile. */
+/* Keeps p if there is room; returns another thread's plan if that was kept first. */
 static mf_fft_plan *plan_keep(mf_fft_plan *p)
 {
     pthread_mutex_lock(&keeping);
@@ -163,7 +163,7 @@ static mf_fft_plan *plan_keep(mf_fft_plan *p)
     return found ? found : p;
 }
 
-/* NULL: out of memory. Given up by plan_done. */
+/* NULL: out of memory. Released by plan_done. */
 static mf_fft_plan *plan_get(mf_dtype real, int64_t n)
 {
     mf_fft_plan *p = plan_find(real, n);
@@ -211,7 +211,7 @@ static mf_variable *transformed(mf_builder *b, mf_variable *x, mf_fft_kind kind,
     return mf_emit(b, &mf_op_fft, &(mf_fft_params){ kind, length }, 1, x);
 }
 
-/* How often each number of a real line's spectrum stands in the whole one. */
+/* How often each number of a real row's half spectrum occurs in the full one. */
 static mf_variable *weights(mf_builder *b, const mf_type *t, int64_t length, double scale)
 {
     mf_variable *place = e_iota(b, MF_I32, t->rank, t->dims, t->rank - 1), *two = e_full(b, t, 2 * scale), *one = e_full(b, t, scale);
@@ -223,8 +223,8 @@ static mf_variable *weights(mf_builder *b, const mf_type *t, int64_t length, dou
     return e_select(b, e_compare(b, &mf_op_eq, place, e_full(b, places, (double)middle)), one, inner);
 }
 
-/* The complex transforms are symmetric. Of a real line's: the real part of the transform of what is filled up with zeros; of the
- * inverse: the conjugate transform, weighed as often as a number stands for two. */
+/* The complex transforms are symmetric. The transpose of the real transform: pad with zeros, transform, take the real part. Of its inverse:
+ * the conjugate transform, with numbers that stand for two counted twice. */
 MF_TRANSPOSE_RULE(fft_transpose)
 {
     const mf_fft_params *p = e->params;
@@ -292,7 +292,7 @@ static const char *const fft_samples[] = {
     "[kind=3, length=1] c64[2,1]",
     "[kind=2, length=2] f32[3,2]",
     "[length=5] c64[0,5]",
-    "[length=60] c64[19,60]", /* full vectors on any machine */
+    "[length=60] c64[19,60]", /* full vectors on every machine */
     "[kind=2, length=74] f32[17,74]",
     "[kind=3, length=14] c64[21,8]",
     NULL,

@@ -1,4 +1,4 @@
-/* Fourier transforms of lines for any machine; fft_lines.inc says how. */
+/* The baseline build of fft_lines.inc, for any machine. */
 #define VECTOR_BYTES 16
 #define TIER(x)      x
 #include "ops/fft/fft_types.inc"

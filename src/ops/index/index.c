@@ -1,11 +1,11 @@
-/* dynamic_slice and dynamic_update_slice: windows of static size whose start is a value, moved inside where it is not. gather and scatter
- * are in index_gather.c and index_scatter.c, the public functions in index_wrap.c and subscript.c.
- * Invariant: a start that is batched makes them a gather or a scatter of one window each. */
+/* dynamic_slice and dynamic_update_slice: windows of static size whose start is an operand, clamped so that the window is inside. gather
+ * and scatter are in index_gather.c and index_scatter.c, the public functions in index_wrap.c and subscript.c. Invariant: when a start is
+ * batched, they become a gather or a scatter of one window per example. */
 #include "ops/shape/shape.h"
 #include "transform/rules/tangent.h"
 #include <string.h>
 
-enum { CLIP = 0 }; /* of gather's modes */
+enum { CLIP = 0 }; /* the mode of a gather */
 
 /* ---- dynamic_slice: clamped starts, static sizes */
 static mf_error_object *check_starts(const mf_type_context *c, int first, int rank)
@@ -65,7 +65,7 @@ static void dynamic_slice_transpose(mf_builder *b, const mf_eqn *e, const bool *
     ct_in[0] = mf_emit_eqn(b, &mf_op_dynamic_update_slice, NULL, moved, e->in_count + 1)->out[0];
 }
 
-/* The scalar starts as index vectors [size, count] of one dtype that holds all of them. */
+/* Stacks the scalar starts into index vectors [size, count] of one dtype that holds all of them. */
 static mf_variable *starts_together(mf_batch_context *c, mf_variable *const *start, const int *axis, int count)
 {
     mf_variable *column[MF_RANK];
@@ -166,7 +166,7 @@ static const char *const dynamic_slice_samples[] = {
     "[sizes=(3)] i16[3]{-9:9} u8[]{=200}",
     NULL,
 };
-/* StableHLO wants all starts of one dtype. An op's may differ; the widest holds each of them, but a u64 beyond the others' reach. */
+/* StableHLO needs all starts to have one dtype; an op's may differ. i64 holds each of them, except a u64 of 2^63 or more. */
 static const mf_hlo_value *alike_starts(mf_hlo *h, const mf_eqn *e, const mf_hlo_value *in, int first, mf_hlo_value *alike)
 {
     for (int i = 0; i < e->in_count; i++)

@@ -1,5 +1,5 @@
-/* gather, with XLA's dimension numbers: a window of the operand for every index vector. scatter is in index_scatter.c.
- * Invariant: nothing is read outside the operand; the modes are those of index_windows.h. */
+/* gather, with XLA's dimension numbers: one window of the operand per index vector. scatter is in index_scatter.c. Invariant: nothing
+ * outside the operand is read; the modes are those of index_windows.h. */
 #include "ops/index/index_windows.h"
 #include "transform/rules/tangent.h"
 
@@ -136,7 +136,7 @@ static const char *const gather_samples[] = {
     "[offset_dims=(0,1), slice_sizes=(2,2)] f32[3,2]{-2:2} i32[0]{0:1}",
     NULL,
 };
-/* Where each index vector's window lies inside as a whole: a bool of the index vectors' shape. */
+/* Whether each index vector's window is entirely inside: a bool of the index vectors' shape. */
 static mf_hlo_value inside_hlo(mf_hlo *h, const mf_eqn *e, mf_hlo_value indices)
 {
     const mf_gather_params *p = e->params;
@@ -144,11 +144,11 @@ static mf_hlo_value inside_hlo(mf_hlo *h, const mf_eqn *e, mf_hlo_value indices)
     mf_hlo_value wide = h_convert(h, indices, MF_I64);
     int axis = wide.type->rank - 1;
     mf_hlo_value high = index_last_starts(h, &d, e->in[0]->type, p->slice_sizes->at, wide.type);
-    mf_hlo_value low = h_compare(h, "GE", false, wide, h_full(h, wide.type, 0)); /* a u64 of 2^63 or more is negative here: outside too */
+    mf_hlo_value low = h_compare(h, "GE", false, wide, h_full(h, wide.type, 0)); /* a u64 of 2^63 or more is negative: outside too */
     return h_reduce(h, MF_REDUCE_AND, h_binary(h, "and", low, h_compare(h, "LE", false, wide, high)), mf_ints_of(1, axis));
 }
 
-/* x where the window is inside, else what the mode fills in. */
+/* x where the window is inside, else the mode's fill value. */
 static mf_hlo_value filled_hlo(mf_hlo *h, const mf_eqn *e, mf_hlo_value indices, mf_hlo_value x)
 {
     const mf_gather_params *p = e->params;

@@ -1,14 +1,14 @@
 /* scatter, scatter_add, scatter_mul, scatter_min and scatter_max, with XLA's dimension numbers: operand, indices, updates.
  *
- * Invariant: updates are taken in row-major order of their index vectors: of several updates of one element the last one stays, and
- * sums and products are taken in that order. A NaN wins in min and max. What is out of bounds is dropped (index_windows.h). */
+ * Invariant: updates are applied in row-major order of their index vectors: of several updates of one element scatter keeps the last, and
+ * sums and products are computed in that order. A NaN wins in min and max. Updates out of bounds are dropped (index_windows.h). */
 #include "ops/index/index_windows.h"
 #include "ops/elementwise/loops.h"
 #include "transform/rules/tangent.h"
 #include <math.h>
 #include <string.h>
 
-/* The size of the window by dimension of the operand. */
+/* The size of the window, by dimension of the operand. */
 static void window_sizes(const index_numbers *d, const mf_type *operand, const mf_type *updates, int64_t *size)
 {
     for (int i = 0, next = 0; i < operand->rank; i++)
@@ -39,7 +39,7 @@ static mf_error_object *scatter_type(mf_type_context *c)
     return NULL;
 }
 
-/* scatter_add and, as the last update of an element always wins, scatter too are linear in operand and updates together. */
+/* scatter_add is linear in operand and updates together; so is scatter, as the last update of an element always wins. */
 static void scatter_jvp(mf_builder *b, const mf_eqn *e, mf_variable *const *in, mf_variable *const *tin, mf_variable **out,
                         mf_variable **tout)
 {
@@ -51,7 +51,7 @@ static void scatter_jvp(mf_builder *b, const mf_eqn *e, mf_variable *const *in, 
                       mf_tangent_or_zeros(b, tin[2], e->in[2]->type));
 }
 
-/* What the updates' places hold in x. */
+/* The elements of x in the places of the updates. */
 static mf_variable *gathered(mf_builder *b, const mf_eqn *e, mf_variable *x, mf_variable *indices)
 {
     const index_numbers d = index_numbers_of_scatter(e->params);
@@ -76,7 +76,7 @@ static void scatter_add_transpose(mf_builder *b, const mf_eqn *e, const bool *li
         ct_in[2] = gathered(b, e, ct[0], in[1]);
 }
 
-/* Which updates stayed: numbers them, scatters the numbers and sees which ones are still there. */
+/* Which updates were kept: numbers the updates, scatters the numbers, and tests which ones are still there. */
 static mf_variable *winners(mf_builder *b, const mf_eqn *e, mf_variable *indices)
 {
     const mf_type *u = e->in[2]->type;
@@ -150,14 +150,14 @@ static void join_complex(const mf_op *op, mf_dtype part, char *out, const char *
     mf_convert(part, out, MF_F64, joined, 2);
 }
 
-/* out joined with in, one element; f16 and bf16 round each time. */
+/* Combines one element: out = out op in. f16 and bf16 are rounded each time. */
 static void join_element(const mf_op *op, mf_dtype dtype, char *out, const char *in)
 {
     if (dtype == MF_F32) {
         float x, y;
         memcpy(&x, out, sizeof x);
         memcpy(&y, in, sizeof y);
-        x = (float)joined_real(op, (double)x, (double)y); /* a double holds the sum and the product of two floats: rounded once */
+        x = (float)joined_real(op, (double)x, (double)y); /* exact in double, so rounded once */
         memcpy(out, &x, sizeof x);
     } else if (mf_dtype_is_complex(dtype))
         join_complex(op, dtype == MF_C64 ? MF_F32 : MF_F64, out, in);
@@ -240,7 +240,7 @@ static const char *const scatter_add_samples[] = {
     SCATTER_SAMPLES, NULL,
 };
 /* clang-format on */
-/* Index vectors moved to where their windows lie inside. */
+/* Clamps index vectors so that their windows are inside. */
 static mf_hlo_value clipped_hlo(mf_hlo *h, const mf_eqn *e, const index_numbers *d, mf_hlo_value indices)
 {
     int64_t size[MF_RANK];
@@ -308,7 +308,7 @@ const mf_op mf_op_scatter_add = {
     .samples = scatter_add_samples,
 };
 
-/* ---- scatter_mul: linear in the operand; an update's share is the product of everything else at its place */
+/* ---- scatter_mul: linear in the operand; the derivative with respect to an update is the product of all other factors in its place */
 static void scatter_mul_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_variable *const *in, mf_variable *const *ct,
                                   mf_variable **ct_in)
 {
@@ -318,7 +318,7 @@ static void scatter_mul_transpose(mf_builder *b, const mf_eqn *e, const bool *li
         ct_in[0] = mf_emit(b, e->op, e->params, 3, ct[0], in[1], in[2]);
 }
 
-/* The product of the other updates at each update's place, where zeros do no harm: products of what is not zero, and a count of zeros. */
+/* The product of the other updates in each update's place. Zeros are handled by a product of the nonzero updates and a count of zeros. */
 static mf_variable *other_factors(mf_builder *b, const mf_eqn *e, mf_variable *indices, mf_variable *updates)
 {
     const mf_type *x = mf_type_strong(e->in[0]->type);
@@ -327,7 +327,7 @@ static mf_variable *other_factors(mf_builder *b, const mf_eqn *e, mf_variable *i
     mf_variable *product = gathered(b, e, mf_emit(b, &mf_op_scatter_mul, e->params, 3, ones, indices, solid), indices);
     mf_variable *zeros = gathered(b, e, mf_emit(b, &mf_op_scatter_add, e->params, 3, none, indices, e_select(b, is_zero, one, zero)),
                                   indices);
-    mf_variable *alone = e_compare(b, &mf_op_eq, zeros, e_select(b, is_zero, one, zero)); /* no zero but perhaps itself */
+    mf_variable *alone = e_compare(b, &mf_op_eq, zeros, e_select(b, is_zero, one, zero)); /* no zeros, or only its own */
     return e_select(b, alone, e_div(b, product, solid), zero);
 }
 
@@ -346,7 +346,7 @@ static void scatter_mul_jvp(mf_builder *b, const mf_eqn *e, mf_variable *const *
                       e_mul(b, tin[2], slope));
 }
 
-/* ---- scatter_min, scatter_max: whoever is the result shares its tangent equally, the operand's element being one of them */
+/* ---- scatter_min, scatter_max: elements equal to the result, the operand's included, share its tangent equally */
 static void scatter_extreme_jvp(mf_builder *b, const mf_eqn *e, mf_variable *const *in, mf_variable *const *tin, mf_variable **out,
                                 mf_variable **tout)
 {

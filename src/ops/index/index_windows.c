@@ -1,4 +1,4 @@
-/* The windows of gather and scatter; index_windows.h says what they are. */
+/* The windows of gather and scatter; see index_windows.h. */
 #include "ops/index/index_windows.h"
 
 #include <math.h>

@@ -1,9 +1,9 @@
 /* conv_general_dilated: convolutions over any number of spatial dimensions, with XLA's dimension numbers as lists of positions.
  *
- * Invariant: rules speak of dimensions only through the specs (batch or out feature, feature or in feature, spatial ...), so every layout
- * takes the same way. The transposes are convolutions too: of the dilated cotangent with the reversed kernel, and of the operand with
- * the cotangent as the kernel. Evaluation sums over the kernel's places row by row and then over the input features, in f32 for f16,
- * bf16 and f32, in f64 for f64; integers wrap. */
+ * Invariant: rules refer to dimensions only through the specs (batch or out feature, feature or in feature, spatial ...), so every layout
+ * is handled alike. The transposes are convolutions too: of the dilated cotangent with the reversed kernel, and of the operand with
+ * the cotangent as the kernel. Evaluation sums over the kernel's places in row-major order and then over the input features, in f32 for
+ * f16, bf16 and f32, in f64 for f64; integers wrap. */
 #include "base/memory/alloc.h"
 #include "ops/shape/shape.h"
 
@@ -73,7 +73,7 @@ static mf_error_object *conv_type(mf_type_context *c)
 }
 
 /* ---- derivatives */
-/* Dimension `from` joins dimension `into` (a position after from is taken out) as its outer part. */
+/* Merges dimension `from` into dimension `into` (counted without `from`) as its outer part. */
 static mf_variable *join(mf_builder *b, mf_variable *x, int from, int into)
 {
     int order[MF_RANK], n = 0;
@@ -96,7 +96,7 @@ static mf_variable *join(mf_builder *b, mf_variable *x, int from, int into)
     return b->error ? x : e_reshape(b, e_transpose(b, x, order), t->rank - 1, dims);
 }
 
-/* Dimension `axis` becomes two, the outer of that size. */
+/* Splits dimension `axis` into two, the outer one of size `outer`. */
 static mf_variable *divide(mf_builder *b, mf_variable *x, int axis, int64_t outer)
 {
     int64_t dims[MF_RANK + 1];
@@ -120,7 +120,7 @@ static const mf_intlist *swapped(const mf_intlist *spec)
 
 static const mf_intlist *spatial_axes(const mf_intlist *spec) { return mf_ints_intern(spec->at + 2, spec->count - 2); }
 
-/* The extents, dilated, in spatial dimension i: what the paddings of the transposes are made of. */
+/* The dilated extents in spatial dimension i, from which the transposes' paddings are computed. */
 typedef struct extents {
     int64_t in, kernel, out, low;
 } extents;
@@ -169,7 +169,7 @@ static mf_variable *transpose_rhs(mf_builder *b, const mf_eqn *e, mf_variable *c
     int64_t high[MF_RANK];
     int spatial = p->lhs_spec->count - 2;
     if (ct->type->size == 0)
-        return NULL; /* no convolution with an empty kernel */
+        return NULL; /* a convolution cannot have an empty kernel */
     for (int i = 0; i < spatial; i++) {
         extents s = extents_of(e, i);
         high[i] = s.out - s.in + s.kernel - s.low - 1;
@@ -191,8 +191,8 @@ static void conv_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, m
         ct_in[1] = transpose_rhs(b, e, ct[0], in[0]);
 }
 
-/* ---- batching: the new dimension is folded into the batch or the features */
-/* x's dimension number `axis` (of the rank without the batch dimension) consists of groups; the batch dimension joins inside them. */
+/* ---- batching: the new dimension is merged into the batch or the features */
+/* Dimension `axis` of x (counted without the batch dimension) consists of groups; merges the batch dimension inside them. */
 static mf_variable *join_within(mf_builder *b, mf_variable *x, int batch, int axis, int64_t groups)
 {
     x = divide(b, x, axis + (batch <= axis), groups);
@@ -228,7 +228,7 @@ static mf_variable *batch_rhs(mf_builder *b, const mf_eqn *e, mf_variable *const
     if (groups == 1)
         return divide(b, y, out, size);
     y = divide(b, divide(b, y, out, groups), out + 1, size);
-    return join(b, y, out, out + 1); /* groups and features together again, behind the batch dimension */
+    return join(b, y, out, out + 1); /* groups and features merged again, behind the batch dimension */
 }
 
 static void conv_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *const *in, const int *in_axis, mf_variable **out, int *out_axis)
@@ -247,16 +247,16 @@ static mf_cost conv_cost(const mf_eqn *e)
 {
     const mf_conv_params *p = e->params;
     mf_cost cost = mf_cost_bytes(e);
-    int64_t out = e->in[1]->type->dims[p->rhs_spec->at[0]], taps = out ? e->in[1]->type->size / out : 0; /* products a result */
+    int64_t out = e->in[1]->type->dims[p->rhs_spec->at[0]], taps = out ? e->in[1]->type->size / out : 0; /* products per result */
     cost.flops = 2.0 * (double)e->out[0]->type->size * (double)taps;
     return cost;
 }
 
-/* Operands as N-spatial-C, spatial-I-O and N-spatial-O. */
+/* The operands as N-spatial-C and spatial-I-O, the result as N-spatial-O. */
 typedef struct problem {
     const mf_conv_params *p;
     int spatial;
-    int64_t batch, groups, in_features, features, out_features; /* in_features: of a group; batch, features: of result and lhs */
+    int64_t batch, groups, in_features, features, out_features; /* in_features: per group; batch, features: of result and lhs */
     int64_t in[MF_RANK], kernel[MF_RANK], out[MF_RANK];
     int64_t in_count, kernel_count, out_count;
 } problem;
@@ -290,7 +290,7 @@ static void step(int rank, int64_t *at, const int64_t *counts)
         at[i] = 0;
 }
 
-/* The place in lhs that kernel place k meets at result place o; -1 in the padding or between dilated elements, where there are zeros. */
+/* The place in lhs that meets kernel place k at result place o; -1 in the padding or between dilated elements, where there are zeros. */
 static int64_t meets(const problem *s, const int64_t *o, const int64_t *k)
 {
     int64_t index = 0;
@@ -304,7 +304,8 @@ static int64_t meets(const problem *s, const int64_t *o, const int64_t *k)
     return index;
 }
 
-/* One result place of one example: the kernel's places row by row, within one the groups, the input features, the output features. */
+/* One result place of one example: sums over the kernel's places in row-major order; within one over groups, input features, output
+ * features. */
 #define CONVOLVE(name, type)                                                                                                   \
     static void name##_place(const problem *s, const int64_t *o, int64_t n, const type *x, const type *w, type *y)             \
     {                                                                                                                          \
@@ -334,7 +335,7 @@ CONVOLVE(convolve_f32, float)
 CONVOLVE(convolve_f64, double)
 CONVOLVE(convolve_u64, uint64_t)
 
-/* N-spatial-O in `dtype` to the result's own layout. */
+/* Converts N-spatial-O in `dtype` to the result's own layout and dtype. */
 static bool give(const mf_eqn *e, mf_dtype dtype, const void *sum, void *out)
 {
     const mf_type *t = e->out[0]->type;
@@ -423,7 +424,7 @@ static const char *const conv_samples[] = {
     "lhs_spec=(0,1,2,3), rhs_spec=(0,1,2,3), out_spec=(0,1,2,3), feature_group_count=2, batch_group_count=1] f32[1,4,5,5]{-2:2} f32[4,2,3,2]{-2:2}",
     "[window_strides=(2), padding_low=(1), padding_high=(1), lhs_dilation=(1), rhs_dilation=(1), "
     "lhs_spec=(0,2,1), rhs_spec=(2,1,0), out_spec=(0,1,2), feature_group_count=1, batch_group_count=1] f32[2,7,2]{-2:2} f32[3,2,3]{-2:2}",
-    /* zeros around and between elements are multiplied too */
+    /* the zeros around and between elements are multiplied too */
     NHWC("1,1", "1,0", "0,0", "1,1", "1,1", "1", "1") "f32[1,2,1,1]{=1,1} f32[2,1,1,2]{=nan,1,2,1} -> f32[1,2,1,2]{=nan,1,nan,2}",
     NHWC("1,1", "0,0", "0,0", "2,1", "1,1", "1", "1") "f32[1,2,1,1]{=1,1} f32[1,1,1,2]{=inf,1} -> f32[1,3,1,2]{=inf,1,nan,0,inf,1}",
     NHWC("1,1", "2,0", "2,0", "1,1", "1,1", "2", "1") "f32[1,2,1,2]{=1,1,1,1} f32[2,1,1,2]{=1,2,inf,1} -> f32[1,5,1,2]{=nan,0,inf,1,inf,3,nan,2,nan,0}",
@@ -432,11 +433,10 @@ static const char *const conv_samples[] = {
     NULL,
 };
 /* clang-format on */
-/* The spatial dimensions of a spec: all behind the first two. */
+/* The spatial dimensions of a spec: all but the first two. */
 static const char *spatial_of(mf_hlo *h, const mf_intlist *spec) { return h_list(h, mf_ints_intern(spec->at + 2, spec->count - 2)); }
 
-/* What is cut off at an edge is cut off first, and what stands between is put there: XLA's CPU reads beside an operand whose padding is
- * negative. */
+/* Crops negative padding and inserts the dilation in advance, because XLA's CPU reads out of bounds if a padding is negative. */
 static mf_hlo_value cut_operand(mf_hlo *h, const mf_conv_params *p, mf_hlo_value x)
 {
     int64_t low[MF_RANK] = { 0 }, high[MF_RANK] = { 0 }, interior[MF_RANK] = { 0 };

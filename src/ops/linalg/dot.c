@@ -1,7 +1,7 @@
-/* Products: dot_general with XLA's dimension numbers, and dot, matmul on top.
- * Invariant: the result's dimensions are the batch dimensions in the order of lhs_batch, then the free ones of lhs, then those of rhs.
- * Evaluation sums over the contracted dimensions upwards, in f32 for f16, bf16 and f32, in f64 for f64; integers wrap; bool is
- * and/or. Everything reduces to one batch of matrix products on packed operands. */
+/* Products: dot_general with XLA's dimension numbers. Invariant: the result's dimensions are the batch dimensions in the order of
+ * lhs_batch, then the free ones of lhs, then those of rhs. Evaluation sums over the contracted dimensions in ascending order, in f32 for
+ * f16, bf16 and f32, in f64 for f64; integers wrap; bool is and/or. Everything is reduced to one batch of matrix products on packed
+ * operands. */
 #include "ops/shape/shape.h"
 
 #include <string.h>
@@ -91,7 +91,7 @@ static mf_error_object *dot_type(mf_type_context *c)
 }
 
 /* ---- derivatives */
-/* The positions in `ct` of the other operand's free dimensions: behind the batch and, for lhs, behind lhs' own free ones. */
+/* Contracts ct with y over y's free dimensions, whose positions in `ct` are behind the batch and, for lhs, behind lhs's own free ones. */
 static mf_variable *cotangent_of(mf_builder *b, mf_variable *ct, const mf_type *x, mf_variable *y, const mf_intlist *x_contract,
                                  const mf_intlist *y_contract, const mf_intlist *x_batch, const mf_intlist *y_batch, bool is_lhs)
 {
@@ -104,7 +104,7 @@ static mf_variable *cotangent_of(mf_builder *b, mf_variable *ct, const mf_type *
         ct_batch[i] = i;
     mf_variable *t = e_dot_general(b, ct, e_convert(b, y, ct->type->dtype), mf_ints_intern(ct_free, ys), mf_ints_intern(y_free, ys),
                                    mf_ints_intern(ct_batch, x_batch->count), y_batch);
-    /* t's dimensions: the batch, x's free ones, then the contracted ones in the order in which y has them */
+    /* t's dimensions: the batch, x's free ones, then the contracted ones in y's order */
     n = append(place, n, x_batch->at, x_batch->count);
     n = append(place, n, x_free, xs);
     for (int i = 0; i < y->type->rank; i++) {
@@ -198,7 +198,7 @@ typedef struct matrices {
     int64_t batch, m, n, k;
 } matrices;
 
-/* c[batch, m, n] += a[batch, m, k] b[batch, k, n], k upwards for every element; the inner loop runs along rows. */
+/* c[batch, m, n] += a[batch, m, k] b[batch, k, n], with k ascending for every element; the inner loop runs along rows. */
 #define MULTIPLY(name, type)                                                   \
     static void name(const matrices *s, const type *a, const type *b, type *c) \
     {                                                                          \

@@ -1,7 +1,7 @@
-/* lu, qr, eigh and svd, batched over the leading dimensions, by LAPACK (lapack.c).
- * Invariant: eigh is of the Hermitian part of its operand, (a + a^H) / 2, so its derivative holds for every tangent. Eigenvalues and
- * singular values are real. What does not converge, and what eigh and svd are to take of operands that are not finite, is NaN
- * throughout. Vectors have the sign, or phase, that LAPACK gives them; derivatives keep the gauge of the references named. */
+/* lu, qr, eigh and svd, batched over the leading dimensions, by LAPACK (lapack.c). Invariant: eigh uses the Hermitian part of its operand,
+ * (a + a^H) / 2, so its derivative holds for every tangent. Eigenvalues and singular values are real. If the method does not converge, or
+ * the operand of eigh or svd is not finite, the results are all NaN. Vectors have the sign, or phase, that LAPACK gives them; derivatives
+ * keep the gauge of the cited references. */
 #include "ops/linalg/factors_hlo.h"
 #include "ops/linalg/lapack.h"
 #include "ops/linalg/matrices.h"
@@ -10,7 +10,7 @@
 
 static mf_dtype real_of(mf_dtype d) { return d == MF_C64 ? MF_F32 : d == MF_C128 ? MF_F64 : d; }
 
-/* The type of a's batch of vectors (columns < 0) or matrices. */
+/* The type of a batch like a's of vectors (columns < 0) or matrices. */
 static const mf_type *batch_of(const mf_type *a, mf_dtype dtype, int64_t rows, int64_t columns)
 {
     int64_t dims[MF_RANK];
@@ -33,7 +33,7 @@ static mf_cost cost_of(const mf_eqn *e, double factor)
     return cost;
 }
 
-/* A vector as a row, or a column, of matrices that have x's shape. */
+/* Broadcasts a vector to x's shape, as a row or a column of the matrices. */
 static mf_variable *broadcast_vector(mf_builder *b, mf_variable *vector, const mf_variable *x, bool as_column)
 {
     int64_t where[MF_RANK];
@@ -54,7 +54,7 @@ static mf_variable *reciprocal_but(mf_builder *b, mf_variable *mask, mf_variable
     return zero_where(b, mask, e_div(b, one, e_select(b, mask, one, x)));
 }
 
-/* ---- lu: the factors in one matrix, the row that was exchanged with each (i32), the permutation that comes of it (i32) */
+/* ---- lu: both factors in one matrix, the row exchanged with each row (i32), the resulting permutation (i32) */
 
 static mf_error_object *lu_type(mf_type_context *c)
 {
@@ -247,8 +247,8 @@ static mf_error_object *eigh_type(mf_type_context *c)
 }
 
 /* dw = diag(v^H dA v), dv = v (F * (v^H dA v)) with F_ij = 1 / (w_j - w_i), 0 on the diagonal. M. B. Giles, "An extended collection of
- * matrix derivative results for forward and reverse mode algorithmic differentiation", Oxford NA-08-01 (2008), section 3.1. Equal
- * eigenvalues have no derivative of their vectors: infinities and NaN say so. */
+ * matrix derivative results for forward and reverse mode algorithmic differentiation", Oxford NA-08-01 (2008), section 3.1. The vectors of
+ * equal eigenvalues have no derivative: it becomes infinite or NaN. */
 MF_JVP_RULE(eigh_jvp)
 {
     mf_copy_eqn(b, e, in, out);
@@ -293,7 +293,7 @@ static const char *const eigh_samples[] = {
     "f32[2,2]{=1,nan,2,1} -> f32[2]{=nan,nan} f32[2,2]{=nan,nan,nan,nan}",
     "f32[2,2]{=1,inf,inf,1} -> f32[2]{=nan,nan} f32[2,2]{=nan,nan,nan,nan}",
     "f64[3,3]{=4,1,0.5,1,5,-1,0.5,-1,1}",
-    "f64[2,3,3]{=4,1,0.5,2,5,-1,0.5,-1,1,1,2,3,4,0,6,7,8,-9}", /* of the symmetric part */
+    "f64[2,3,3]{=4,1,0.5,2,5,-1,0.5,-1,1,1,2,3,4,0,6,7,8,-9}", /* uses the symmetric part */
     "f32[1,1]{=-3} -> f32[1]{=-3} f32[1,1]{=1}",
     "c64[2,2]{=1,0,2,3,2,-3,-1,0}",
     "f64[0,0]",
@@ -338,16 +338,16 @@ static mf_error_object *svd_type(mf_type_context *c)
     return NULL;
 }
 
-/* What a direction outside of u's columns adds to their derivative: (dA v - u u^H dA v) / s. */
+/* The component of the derivative of u's columns outside their span: (dA v - u u^H dA v) / s. */
 static mf_variable *outside(mf_builder *b, mf_variable *u, mf_variable *dav, mf_variable *s)
 {
     mf_variable *rest = e_sub(b, dav, e_matmul(b, u, e_matmul(b, e_turned(b, u, true), dav)));
     return e_div(b, rest, as_dtype_of(b, broadcast_vector(b, s, rest, false), rest));
 }
 
-/* With K = u^H dA v: ds = diag(K); du = u (F * (K S + S K^H) + (K - K^H) / (2 S) on the diagonal), dv = v (F * (S K + K^H S)), where
- * F_ij = 1 / (s_j^2 - s_i^2), and what is outside of u and v. J. Townsend, "Differentiating the singular value decomposition" (2016); the
- * diagonal, of complex numbers: Z.-Q. Wan, S.-X. Zhang, arXiv:1909.02659. Equal singular values have no derivative of their vectors. */
+/* With K = u^H dA v: ds = diag(K); du = u (F * (K S + S K^H) + (K - K^H) / (2 S) on the diagonal), dv = v (F * (S K + K^H S)), where F_ij =
+ * 1 / (s_j^2 - s_i^2), plus the components outside u and v. J. Townsend, "Differentiating the singular value decomposition" (2016); for the
+ * diagonal of complex matrices: Z.-Q. Wan, S.-X. Zhang, arXiv:1909.02659. The vectors of equal singular values have no derivative. */
 static void svd_tangents(mf_builder *b, mf_variable *da, mf_variable *s, mf_variable *u, mf_variable *vt, mf_variable **tout)
 {
     mf_variable *v = e_turned(b, vt, true), *dav = e_matmul(b, da, v), *k = e_matmul(b, e_turned(b, u, true), dav);
@@ -399,7 +399,7 @@ MF_JVP_RULE(svd_jvp)
 
 static mf_cost svd_cost(const mf_eqn *e) { return cost_of(e, ((const mf_svd_params *)e->params)->compute_uv ? 20 : 4); }
 
-/* Values alone cost a fifth. */
+/* Singular values alone cost a fifth. */
 static bool svd_dce(const mf_eqn *e, const bool *used_out, bool *used_in, const void **params)
 {
     const mf_svd_params *p = e->params;
@@ -429,7 +429,7 @@ static mf_error_object *svd_one(const mf_eqn *e, const void *a, char *s, char *u
     return NULL;
 }
 
-/* Of a matrix without elements: u and v^H are identities. */
+/* For a matrix without elements u and v^H are identities. */
 static void identities(const mf_type *t, void *out)
 {
     int64_t rows = rows_of(t), columns = columns_of(t), size = mf_dtype_size(t->dtype);

@@ -1,16 +1,16 @@
-/* LU and QR as loops of StableHLO, a column a round, over all matrices of a batch at once. What LAPACK does with rows and columns of
- * changing number is done with all of them here, and masks choose: a round costs as much as the first.
- * Invariant: pivots and signs are LAPACK's (getf2, geqr2, larfg), so that factors agree with the host's to rounding. */
+/* LU and QR as loops of StableHLO, one column per round, over all matrices of a batch at once. Where LAPACK works on ever fewer rows and
+ * columns, this works on all of them with masks, so every round costs as much as the first. Invariant: pivots and signs are LAPACK's
+ * (getf2, geqr2, larfg), so factors agree with the host's up to rounding. */
 #include "ops/linalg/factors_hlo.h"
 
 #include "ops/linalg/matrices_hlo.h"
 
 #include <math.h>
 
-/* ------------------------------------------------------------------ lu */
+/* ---- lu */
 
-/* In which row of each matrix the pivot is: of the magnitudes from row k on the first of the greatest, as i_amax has it, which begins
- * with that of row k and goes on to greater ones, so a NaN is one in row k alone. */
+/* The row of each matrix's pivot: the first of the greatest magnitudes from row k on. As in i_amax, which starts with row k's magnitude and
+ * replaces it by greater ones, a NaN is the pivot only if it is in row k. */
 static mf_hlo_value pivot_of(mf_hlo *h, mf_hlo_value column, mf_hlo_value index, mf_hlo_value k)
 {
     int axis = column.type->rank - 1;
@@ -22,14 +22,14 @@ static mf_hlo_value pivot_of(mf_hlo *h, mf_hlo_value column, mf_hlo_value index,
     return h_reduce(h, MF_REDUCE_MIN, h_select(h, hm_compare(h, "EQ", size, most), index, none), mf_ints_intern((int64_t[]){ axis }, 1));
 }
 
-/* Both of x, with what the masks choose exchanged. */
+/* x with the rows that the two masks select exchanged. */
 static mf_hlo_value exchanged(mf_hlo *h, mf_hlo_value x, mf_hlo_value first, mf_hlo_value at_first, mf_hlo_value second,
                               mf_hlo_value at_second)
 {
     return h_select(h, first, at_second, h_select(h, second, at_first, x));
 }
 
-/* state: the round, the matrix, what each row was exchanged with, the order of the rows. */
+/* state: the round, the matrix, the row that each row was exchanged with, the order of the rows. */
 static void lu_round(mf_hlo *h, const mf_hlo_value *state, mf_hlo_value *next)
 {
     mf_hlo_value a = state[1];
@@ -47,7 +47,7 @@ static void lu_round(mf_hlo *h, const mf_hlo_value *state, mf_hlo_value *next)
     next[2] = h_select(h, at_k, pivots, state[2]);
     next[3] = exchanged(h, state[3], at_k, hm_all(h, order_k, indices), at_pivot, hm_all(h, order_pivot, indices));
     mf_hlo_value column = hm_picked(h, here, a, column_axis), by = hm_all(h, hm_picked(h, at_k, row, row_axis), column.type);
-    mf_hlo_value stays = h_binary(h, "or", hm_is_zero(h, by), hm_compare(h, "NE", by, by)); /* NaN divides nothing in JAX's LAPACK */
+    mf_hlo_value stays = h_binary(h, "or", hm_is_zero(h, by), hm_compare(h, "NE", by, by)); /* JAX's LAPACK does not divide by a NaN */
     mf_hlo_value l = hm_column(h, h_select(h, stays, column, hm_over(h, column, by)), t);
     mf_hlo_value rest = h_select(h, hm_compare(h, "GT", columns, k), hm_minus(h, a, hm_times(h, l, hm_row(h, row, t))), a);
     next[1] = h_select(h, hm_compare(h, "GT", rows, k), h_select(h, here, l, rest), a);
@@ -67,11 +67,11 @@ void mf_lu_hlo(mf_hlo *h, const mf_eqn *e, const mf_hlo_value *in, mf_hlo_value 
         out[o] = state[o + 1];
 }
 
-/* ------------------------------------------------------------------ qr */
+/* ---- qr */
 
-/* H = 1 - tau v v^H brings a column's elements from k on to (beta, 0, ...). Where they are that already, tau is 0. */
+/* H = 1 - tau v v^H maps a column's elements from k on to (beta, 0, ...). If they have that form already, tau is 0. */
 typedef struct reflector {
-    mf_hlo_value v, tau, beta; /* a vector, and numbers */
+    mf_hlo_value v, tau, beta; /* v: a vector; tau, beta: numbers */
 } reflector;
 
 static mf_hlo_value norm_of(mf_hlo *h, mf_hlo_value x)
@@ -106,7 +106,7 @@ static reflector reflect(mf_hlo *h, mf_hlo_value column, mf_hlo_value index, mf_
     return r;
 }
 
-/* state: the round, what becomes r, what becomes q with all its columns. */
+/* state: the round, the matrix that becomes r, the one that becomes q with all its columns. */
 static void qr_round(mf_hlo *h, const mf_hlo_value *state, mf_hlo_value *next)
 {
     mf_hlo_value a = state[1], q = state[2];

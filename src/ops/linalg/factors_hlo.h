@@ -1,4 +1,5 @@
-/* Factorisations as StableHLO, which has no operation for them: loops of its others. lu and qr have LAPACK's signs, eigh and svd their own. */
+/* Factorisations as StableHLO, which has no operations for them: loops of other operations. lu and qr have LAPACK's signs, eigh and svd
+ * their own. */
 #ifndef MF_OPS_LINALG_FACTORS_HLO_H
 #define MF_OPS_LINALG_FACTORS_HLO_H
 

@@ -1,8 +1,8 @@
-/* eigh and svd as loops of StableHLO: one-sided Jacobi rotations (M. R. Hestenes, 1958), of half as many pairs of columns at once as there
- * are columns, whose partners change from round to round as in a tournament (R. P. Brent, F. T. Luk, 1985), until in a whole sweep no two
- * columns were left to be turned. Then the matrix times the rotations has orthogonal columns: their norms are the singular values.
- * Invariants: a loop ends, for the sweeps are counted; a matrix that is not finite is one of zeros inside, so that it keeps no other of
- * the batch busy, and NaN throughout in the end; a column that makes the number of columns even is zero and turns with none. */
+/* eigh and svd as loops of StableHLO: one-sided Jacobi rotations (M. R. Hestenes, 1958) of all disjoint pairs of columns at once; the pairs
+ * change from round to round as in a tournament (R. P. Brent, F. T. Luk, 1985), until no two columns were rotated during a whole sweep.
+ * Then the matrix times the rotations has orthogonal columns, whose norms are the singular values. Invariants: the loop ends, since the
+ * number of sweeps is limited. A matrix that is not finite is replaced by zeros during the loop, so that it does not delay the others of
+ * the batch, and all of its results are NaN. An extra column that makes the number of columns even is zero and is never rotated. */
 #include "ops/linalg/factors_hlo.h"
 #include "ops/linalg/matrices_hlo.h"
 
@@ -15,13 +15,14 @@ enum { SWEEPS = 40 }; /* convergence is quadratic: 6 to 10 are usual */
 
 static double epsilon_of(mf_dtype d) { return d == MF_F32 || d == MF_C64 ? FLT_EPSILON : DBL_EPSILON; }
 
-/* ------------------------------------------------------------------ rounds */
+/* ---- rounds */
 
-/* state: the round; the columns in halves, the rotations' too; by how much the pairs of this sweep were not orthogonal at most. */
+/* state: the round; the two halves of the columns, and of the rotations' columns; the greatest deviation from orthogonality in this
+ * sweep. */
 enum { ROUND, LEFT, RIGHT, V_LEFT, V_RIGHT, OFF, STATES };
 
-typedef struct turn {                 /* of each pair: numbers along the columns */
-    mf_hlo_value cosine, sine, phase; /* phase: what the right column is multiplied by before */
+typedef struct turn {                 /* by pair: one number per pair, along the columns */
+    mf_hlo_value cosine, sine, phase; /* phase: the right column is multiplied by it first */
 } turn;
 
 static mf_hlo_value square_norms(mf_hlo *h, mf_hlo_value x)
@@ -29,8 +30,8 @@ static mf_hlo_value square_norms(mf_hlo *h, mf_hlo_value x)
     return hm_sum(h, hm_real_part(h, hm_times(h, hm_conjugate(h, x), x)), x.type->rank - 2);
 }
 
-/* J. Demmel, K. Veselic, "Jacobi's method is more accurate than QR", SIAM J. Matrix Anal. Appl. 13 (1992): what counts is the product of
- * two columns beside their norms. */
+/* J. Demmel, K. Veselic, "Jacobi's method is more accurate than QR", SIAM J. Matrix Anal. Appl. 13 (1992): the criterion is the product of
+ * two columns relative to their norms. */
 static turn find_turn(mf_hlo *h, mf_hlo_value left, mf_hlo_value right, mf_hlo_value *off)
 {
     mf_hlo_value a = square_norms(h, left), b = square_norms(h, right), one = h_full(h, a.type, 1), none = h_full(h, a.type, 0);
@@ -72,8 +73,8 @@ static mf_hlo_value joined(mf_hlo *h, const mf_hlo_value *list, int count)
                : h_op(h, "concatenate", hm_matrix(h, t, t->dims[t->rank - 2], columns), list, count, "dimension = %d : i64", t->rank - 1);
 }
 
-/* The first column stays, the others go one place on: along the left half, and back along the right one. After as many rounds as there are
- * columns but one each pair has met once, and all stand where they stood. */
+/* Round-robin: the first column stays, the others move one place, along the left half and back along the right one. After one round less
+ * than there are columns, every pair has met once and all columns are back in their places. */
 static void seat(mf_hlo *h, mf_hlo_value *left, mf_hlo_value *right)
 {
     int64_t half = left->type->dims[left->type->rank - 1];
@@ -111,9 +112,9 @@ static void sweep(mf_hlo *h, const mf_hlo_value *state, mf_hlo_value *next)
     hm_repeat(h, jacobi_round, 2 * t->dims[t->rank - 1] - 1, NULL, next, STATES);
 }
 
-/* ------------------------------------------------------------------ matrices */
+/* ---- matrices */
 
-/* x becomes x v, whose columns are orthogonal; v is square and unitary. */
+/* Replaces x by x v, whose columns are orthogonal; v is square and unitary. */
 static void turn_columns(mf_hlo *h, mf_hlo_value *x, mf_hlo_value *v)
 {
     const mf_type *t = x->type;
@@ -134,7 +135,7 @@ static void turn_columns(mf_hlo *h, mf_hlo_value *x, mf_hlo_value *v)
     *v = hm_corner(h, joined(h, &state[V_LEFT], 2), hm_matrix(h, t, n, n));
 }
 
-/* Columns in the order of their keys, which are along them; *keys too. */
+/* Sorts the columns of x by their keys (one per column); sorts *keys too. */
 static mf_hlo_value sorted(mf_hlo *h, const char *direction, mf_hlo_value keys, mf_hlo_value x)
 {
     mf_hlo_value in[2] = { hm_row(h, keys, x.type), x }, out[2] = { { 0, in[0].type }, { 0, x.type } };
@@ -149,7 +150,7 @@ static mf_hlo_value sorted(mf_hlo *h, const char *direction, mf_hlo_value keys, 
     return out[1];
 }
 
-/* The keys themselves, by themselves. */
+/* Sorts the keys alone. */
 static mf_hlo_value sorted_keys(mf_hlo *h, const char *direction, mf_hlo_value keys)
 {
     mf_hlo_value out = { 0, keys.type },
@@ -162,7 +163,8 @@ static mf_hlo_value sorted_keys(mf_hlo *h, const char *direction, mf_hlo_value k
     return out;
 }
 
-/* Divided by their greatest part, so that squares are numbers; *scale is that, and *finite whether all is finite. Else it is zeros. */
+/* x divided by its greatest part, *scale, so that squares neither over- nor underflow. *finite: whether all of x is finite; if not,
+ * zeros. */
 static mf_hlo_value scaled(mf_hlo *h, mf_hlo_value x, mf_hlo_value *scale, mf_hlo_value *finite)
 {
     const mf_type *t = x.type;
@@ -189,8 +191,8 @@ static void give_zeros(mf_hlo *h, const mf_eqn *e, mf_hlo_value *out)
     }
 }
 
-/* Of a + c, where c is no less than any eigenvalue is negative: there singular vectors are eigenvectors. What is lost is of the order of
- * the greatest eigenvalue's last bit, as with any method that is backward stable. */
+/* Computes the singular vectors of a + c, where c is at least the magnitude of the most negative eigenvalue: they are a's eigenvectors. The
+ * error is of the order of the greatest eigenvalue's last bit, as for any backward stable method. */
 void mf_eigh_hlo(mf_hlo *h, const mf_eqn *e, const mf_hlo_value *in, mf_hlo_value *out)
 {
     const mf_type *t = e->out[1]->type;
@@ -210,7 +212,7 @@ void mf_eigh_hlo(mf_hlo *h, const mf_eqn *e, const mf_hlo_value *in, mf_hlo_valu
     out[1] = or_nan(h, finite, sorted(h, "LT", w, v));
 }
 
-/* ------------------------------------------------------------------ svd */
+/* ---- svd */
 
 static mf_hlo_value phases(mf_hlo *h, mf_hlo_value x)
 {
@@ -219,8 +221,8 @@ static mf_hlo_value phases(mf_hlo *h, mf_hlo_value x)
     return h_select(h, none, one, hm_over(h, x, h_select(h, none, one, hm_as_dtype(h, size, x.type->dtype))));
 }
 
-/* A unitary matrix whose first columns are x's, which are orthogonal and become shorter and shorter, each divided by its norm. Where one is
- * zero, any that fits. */
+/* A unitary matrix whose first columns are those of x, divided by their norms; x has orthogonal columns of decreasing norm. For a zero
+ * column it has any that fits. */
 static mf_hlo_value completed(mf_hlo *h, mf_hlo_value x)
 {
     const mf_type *t = x.type;
@@ -235,7 +237,7 @@ static mf_hlo_value completed(mf_hlo *h, mf_hlo_value x)
     return hm_times(h, q, hm_row(h, phase, q.type));
 }
 
-/* Of a matrix with at least as many rows as columns; of another one of its adjoint, whose vectors are the same the other way round. */
+/* For a matrix with at least as many rows as columns; otherwise of the adjoint, whose vectors are the same with u and v exchanged. */
 void mf_svd_hlo(mf_hlo *h, const mf_eqn *e, const mf_hlo_value *in, mf_hlo_value *out)
 {
     const mf_type *t = e->in[0]->type;

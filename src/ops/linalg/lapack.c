@@ -1,6 +1,6 @@
-/* LAPACK by its Fortran symbols, loaded when first needed: any library of the name serves (the reference one, OpenBLAS, ...).
- * Invariant: row-major matrices are handed over as they lie where that is all the same: Fortran sees each one transposed, so lower is upper
- * there and left is right. The other factors are taken of a copy by columns, so that their signs are those that everybody has. */
+/* LAPACK by its Fortran symbols, loaded on first use: any library of that name works (the reference one, OpenBLAS, ...). Invariant:
+ * row-major matrices are passed as they are where transposition does not matter: Fortran sees each one transposed, so lower is upper there,
+ * and left is right. The other factorisations work on a column-major copy, so that their signs are the usual ones. */
 #include "ops/linalg/lapack.h"
 
 #include "base/memory/alloc.h"
@@ -15,7 +15,7 @@
 
 #define LIBRARY "liblapack.so.3"
 
-/* Every argument by address; the lengths of the character arguments come last, as gfortran has them. */
+/* All arguments are passed by address; the lengths of character arguments come last, as in gfortran. */
 typedef void potrf(const char *uplo, const int *n, void *a, const int *lda, int *info, size_t length);
 typedef void trsm(const char *side, const char *uplo, const char *transa, const char *diag, const int *m, const int *n, const void *alpha,
                   const void *a, const int *lda, void *b, const int *ldb, size_t, size_t, size_t, size_t);
@@ -43,7 +43,7 @@ static const char *const names[ROUTINES][KINDS] = {
 static void (*routines[ROUTINES][KINDS])(void);
 #define CALL(type, routine, dtype) ((type *)routines[routine][kind_of(dtype)])
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static char missing[256]; /* why it cannot be used; empty when it can */
+static char missing[256]; /* why it cannot be used; empty if it can */
 
 static void *symbol(void *library, const char *name)
 {
@@ -53,7 +53,7 @@ static void *symbol(void *library, const char *name)
     return found;
 }
 
-/* Stays loaded: some of these libraries start threads. */
+/* The library stays loaded, since some implementations start threads. */
 static void load(void)
 {
     void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
@@ -102,7 +102,7 @@ void mf_lapack_triangular_solve(mf_dtype dtype, const mf_lapack_solve *how, cons
      1, 1, 1, 1);
 }
 
-/* ---- factors of a copy by columns */
+/* ---- factorisations of a column-major copy */
 
 static int size_of(mf_dtype d) { return d == MF_F32 ? 4 : d == MF_C128 ? 16 : 8; }
 static int real_size_of(mf_dtype d) { return d == MF_F32 || d == MF_C64 ? 4 : 8; }
@@ -117,7 +117,7 @@ static void turn(mf_dtype dtype, int rows, int columns, const void *in, void *ou
             memcpy((char *)out + (size_t)(c * rows + r) * size, (const char *)in + (size_t)(r * columns + c) * size, size);
 }
 
-/* Memory in one piece, cut in turn. */
+/* One allocation that is divided into pieces. */
 typedef struct room {
     char *at;
     size_t used, size;
@@ -138,8 +138,8 @@ static void *room_cut(room *r, size_t bytes)
     return p;
 }
 
-/* What a routine asked for, in the first element of its workspace; rounded up, for a float cannot count every number. -1: more than an
- * int of LAPACK's can say. */
+/* The workspace size that a routine returned in the first element of its workspace; rounded up, because a float cannot represent every
+ * integer. -1: more than LAPACK's int can hold. */
 static int asked(mf_dtype dtype, const void *work)
 {
     double n = real_size_of(dtype) == 4 ? (double)*(const float *)work * (1 + 1e-6) : *(const double *)work;
@@ -170,7 +170,7 @@ mf_error_object *mf_lapack_lu(mf_dtype dtype, int n, const void *a, void *lu, in
     return NULL;
 }
 
-/* The upper triangle of the first `rows` rows of a column-major matrix with m rows, row by row. */
+/* The upper triangle of the first `rows` rows of a column-major matrix with m rows, in row-major order. */
 static void upper_rows(mf_dtype dtype, int m, int rows, int columns, const char *a, char *r)
 {
     size_t size = (size_t)size_of(dtype);
@@ -244,7 +244,7 @@ mf_error_object *mf_lapack_eigh(mf_dtype dtype, int n, const void *a, void *w, v
     return NULL;
 }
 
-/* The real workspace of the complex routine, by its documentation. */
+/* The real workspace of the complex routine, according to its documentation. */
 static size_t svd_reals(size_t least, size_t most, bool vectors)
 {
     size_t one = 5 * least * least + 5 * least, other = 2 * most * least + 2 * least * least + least;

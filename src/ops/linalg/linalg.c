@@ -1,6 +1,6 @@
-/* cholesky and triangular_solve, batched over the leading dimensions, by LAPACK (lapack.c).
- * Invariant: cholesky is of the Hermitian part of its operand, (a + a^H) / 2, so its derivative holds for every tangent; the factor is
- * lower with zeros above, all NaN where the matrix is not positive definite. triangular_solve never reads the other triangle. */
+/* cholesky and triangular_solve, batched over the leading dimensions, by LAPACK (lapack.c). Invariant: cholesky uses the Hermitian part of
+ * its operand, (a + a^H) / 2, so its derivative holds for every tangent; the factor is lower triangular with zeros above, and all NaN if
+ * the matrix is not positive definite. triangular_solve never reads the other triangle. */
 #include "ops/linalg/lapack.h"
 #include "ops/elementwise/loops.h"
 #include "ops/linalg/matrices.h"
@@ -15,7 +15,7 @@ static mf_error_object *cholesky_type(mf_type_context *c)
     return mf_check_square(c, c->in[0]);
 }
 
-/* The lower triangle with half of the diagonal: I. Murray, "Differentiation of the Cholesky decomposition", section 3.1. */
+/* The lower triangle with half the diagonal: I. Murray, "Differentiation of the Cholesky decomposition", section 3.1. */
 static mf_variable *half_lower(mf_builder *b, mf_variable *x)
 {
     return e_select(b, e_where_row(b, &mf_op_eq, x), e_scale(b, x, 0.5), e_only_where(b, &mf_op_gt, x));
@@ -37,7 +37,7 @@ static mf_cost cholesky_cost(const mf_eqn *e)
     return cost;
 }
 
-/* NaN in the lower triangle. */
+/* Fills the lower triangle with NaN. */
 static void fill_nan(mf_dtype dtype, char *l, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
@@ -61,7 +61,7 @@ MF_EVALUATE_RULE(cholesky_evaluate)
 
 static const char *const cholesky_samples[] = {
     "f32[2,2]{=4,2,2,10} -> f32[2,2]{=2,0,1,3}",
-    "f64[2,2]{=4,0,4,10} -> f64[2,2]{=2,0,1,3}", /* of the symmetric part */
+    "f64[2,2]{=4,0,4,10} -> f64[2,2]{=2,0,1,3}", /* uses the symmetric part */
     "f32[2,2]{=1,2,2,1} -> f32[2,2]{=nan,0,nan,nan}",
     "f64[3,3]{=4,1,0.5,1,5,-1,0.5,-1,6}",
     "f64[2,2,2]{=4,2,2,10,9,3,3,5} -> f64[2,2,2]{=2,0,1,3,3,0,1,2}",
@@ -70,7 +70,7 @@ static const char *const cholesky_samples[] = {
     "f32[0,2,2]",
     NULL,
 };
-/* Of the Hermitian part; XLA leaves the other triangle as it was. */
+/* Takes the Hermitian part first, and clears the other triangle afterwards, which XLA leaves unchanged. */
 MF_HLO_RULE(cholesky_hlo)
 {
     const mf_type *t = e->out[0]->type, *places = mf_type_with_dtype(t, MF_I32);
@@ -132,7 +132,7 @@ static mf_error_object *solve_type(mf_type_context *c)
     return NULL;
 }
 
-/* d(op(a)^-1 b) = op(a)^-1 (db - op(da) x), where da has a's triangle. */
+/* d(op(a)^-1 b) = op(a)^-1 (db - op(da) x), where da is restricted to a's triangle. */
 MF_JVP_RULE(solve_jvp)
 {
     const mf_solve_params *p = e->params;

@@ -1,4 +1,4 @@
-/* What the ops of linear algebra share; see matrices.h. */
+/* Shared by the ops of linear algebra; see matrices.h. */
 #include "ops/linalg/matrices.h"
 
 #include <limits.h>
@@ -26,7 +26,7 @@ mf_error_object *mf_check_square(const mf_type_context *c, const mf_type *t)
     return e;
 }
 
-/* x with its last two dimensions exchanged, and conjugated. */
+/* x with its last two dimensions exchanged and, if asked, conjugated. */
 mf_variable *e_turned(mf_builder *b, mf_variable *x, bool conjugate)
 {
     int order[MF_RANK], rank = x->type->rank;
@@ -36,7 +36,7 @@ mf_variable *e_turned(mf_builder *b, mf_variable *x, bool conjugate)
     return conjugate && mf_dtype_is_complex(x->type->dtype) ? e_unary(b, &mf_op_conj, x) : x;
 }
 
-/* Row index compared with column index, of x's shape. */
+/* Compares row index and column index, in x's shape. */
 mf_variable *e_where_row(mf_builder *b, const mf_op *how, const mf_variable *x)
 {
     const mf_type *t = x->type;
@@ -48,7 +48,7 @@ mf_variable *e_only_where(mf_builder *b, const mf_op *how, mf_variable *x)
     return e_select(b, e_where_row(b, how, x), x, e_zeros_like(b, x));
 }
 
-/* Products of the matrices in the last two dimensions. */
+/* The product of the matrices in the last two dimensions. */
 mf_variable *e_matmul(mf_builder *b, mf_variable *x, mf_variable *y)
 {
     int64_t batch[MF_RANK];
@@ -67,7 +67,7 @@ int64_t mf_matrix_count(const mf_type *t)
     return n;
 }
 
-/* op(a) x = b or x op(a) = b; a conjugate without a transpose is taken beforehand. */
+/* Solves op(a) x = b or x op(a) = b; conjugation without transposition is applied to a first. */
 mf_variable *e_triangular_solve(mf_builder *b, mf_variable *a, mf_variable *x, mf_solve_params p)
 {
     if (p.conjugate_a && !p.transpose_a && mf_dtype_is_complex(a->type->dtype))
@@ -102,7 +102,7 @@ void mf_batch_leading(mf_batch_context *c, const mf_eqn *e, mf_variable *const *
         out_axis[o] = 0;
 }
 
-/* The lower triangle of (a + a^H) / 2, zeros above. parts: 1 or 2 numbers an element. */
+/* The lower triangle of (a + a^H) / 2, zeros above. parts: numbers per element, 1 or 2. */
 #define LOWER_HALF(name, type)                                                         \
     static void name(const type *a, type *out, int64_t n, int parts)                   \
     {                                                                                  \
@@ -137,7 +137,7 @@ void mf_fill_nan(mf_dtype dtype, void *x, int64_t count)
 bool mf_all_finite(mf_dtype dtype, const void *x, int64_t count)
 {
     mf_dtype part = dtype == MF_C64 ? MF_F32 : dtype == MF_C128 ? MF_F64 : dtype;
-    double sum = 0; /* of zeros, unless there is an infinity or a NaN */
+    double sum = 0; /* 0 unless there is an infinity or a NaN */
     for (int64_t i = 0; i < count * (part == dtype ? 1 : 2); i++)
         sum += 0 * mf_load_f64(part, (const char *)x + i * mf_dtype_size(part));
     return sum == 0;

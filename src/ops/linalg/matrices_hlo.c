@@ -1,11 +1,11 @@
-/* What the rules of factorisations are made of. Invariant: after a failure there is a type to look at, whichever. */
+/* Building blocks for the rules of factorisations. Invariant: values have a type even after a failure. */
 #include "ops/linalg/matrices_hlo.h"
 
 #include "ir/text/number_text.h"
 
 #include <string.h>
 
-/* After failing another, so that there is one to look at. */
+/* Returns t, or after failing another type, so that callers need no check. */
 static const mf_type *sound(mf_hlo *h, const mf_type *t, const mf_type *other)
 {
     if (!t)
@@ -38,7 +38,7 @@ mf_dtype hm_real(mf_dtype d)
 
 bool hm_is_complex(mf_hlo_value x) { return x.type && mf_dtype_is_complex(x.type->dtype); }
 
-/* x as it is along all axes of the type's shape but one, or but the last ones. */
+/* Broadcasts x to the type's shape; x lacks axis `but`, or the last axes. */
 static mf_hlo_value broadcast(mf_hlo *h, mf_hlo_value x, const mf_type *type, int but)
 {
     int64_t where[MF_RANK];
@@ -136,7 +136,7 @@ mf_hlo_value hm_adjoint(mf_hlo *h, mf_hlo_value x)
     return hm_conjugate(h, h_op(h, "transpose", turned, &x, 1, "permutation = %s", h_array(h, order, t->rank)));
 }
 
-/* ------------------------------------------------------------------ rounds */
+/* ---- rounds */
 
 void hm_repeat(mf_hlo *h, hm_round *round, int64_t count, const double *least, mf_hlo_value *state, int states)
 {

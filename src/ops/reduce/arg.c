@@ -1,5 +1,5 @@
-/* argmax and argmin: where the greatest or least element along an axis is.
- * Invariant: the first of equals; a NaN beats every number, and the first NaN wins. */
+/* argmax and argmin: the position of the greatest or least element along an axis. Invariant: the first of equal elements wins; a NaN beats
+ * every number, and the first NaN wins. */
 #include "ops/elementwise/loops.h"
 #include <math.h>
 
@@ -86,7 +86,7 @@ static const char *const argmax_samples[] = {
     "[axis=0, index_dtype=u8] u64[2]{=5,18446744073709551615} -> u8[]{=1}",
     NULL,
 };
-/* Whether the first pair of value and index is the result; sets what a NaN means, which only floats have. */
+/* Whether the first of two pairs of value and index is the result. floats: the dtype has NaNs. */
 static mf_hlo_value first_wins(mf_hlo *h, const char *direction, bool floats, const mf_hlo_value *x, const mf_hlo_value *y)
 {
     mf_hlo_value beats = h_compare(h, direction, false, x[0], y[0]), same = h_compare(h, "EQ", false, x[0], y[0]);

@@ -1,14 +1,13 @@
-/* Running reductions along an axis: cumsum cumprod cummax cummin, from the front or, with reverse, from the back.
- * Invariant: one order: element after element, each result the one before joined with the next. f16 and bf16 run in f32 and every
- * result is rounded once; integers wrap; a NaN stays in max and min, save in those of complex numbers, and 0 is greater
- * than -0. */
+/* Cumulative reductions along an axis: cumsum cumprod cummax cummin, from the front or, with reverse, from the back. Invariant: one order:
+ * each result is the previous one combined with the next element. f16 and bf16 are computed in f32 and every result is rounded once;
+ * integers wrap; max and min propagate NaN, except for complex numbers, and 0 is greater than -0. */
 #include "ops/elementwise/loops.h"
 #include <math.h>
 #include <string.h>
 
 static const mf_cum_params *params_of(const mf_eqn *e) { return e->params; }
 
-/* ---- rules that all share */
+/* ---- shared rules */
 static mf_error_object *cum_type(mf_type_context *c)
 {
     const mf_cum_params *p = c->params;
@@ -27,7 +26,7 @@ MF_BATCH_RULE(cum_batch)
     out_axis[0] = in_axis[0];
 }
 
-/* x moved by `by` places along the axis, in the running direction; what comes in is `fill`. */
+/* x shifted by `by` places along the axis in the running direction; places at the start become `fill`. */
 static mf_variable *moved(mf_builder *b, mf_variable *x, const mf_cum_params *p, int64_t by, double fill)
 {
     int64_t in[MF_RANK] = { 0 }, out[MF_RANK] = { 0 };
@@ -45,7 +44,7 @@ typedef struct running {
     void (*pair)(double *, const double *); /* x = x op y, as real and imaginary parts; each result is rounded once */
 } running;
 
-/* One line of n elements, `step` bytes apart (negative when it runs backwards). */
+/* One row of n elements, `step` bytes apart (negative when reversed). */
 static void run_single(const running *r, mf_dtype d, const char *x, char *out, int64_t n, int64_t step)
 {
     float sum = 0, next;
@@ -175,7 +174,7 @@ static const mf_param cum_params[] = {
     { 0 },
 };
 
-/* Windows that reach to one end of the line, which XLA turns into a tree. */
+/* Windows that extend to one end of the axis, which XLA computes as a tree. */
 MF_HLO_RULE(cum_hlo)
 {
     const mf_cum_params *p = params_of(e);
@@ -199,7 +198,7 @@ MF_HLO_RULE(cum_hlo)
     h_close(h, operands, 2, out, 1);
 }
 
-/* What the ops have in common. */
+/* The fields that the ops share. */
 #define CUM_ROW                                                                                                                        \
     .params = cum_params, .params_size = sizeof(mf_cum_params), .type_rule = cum_type, .partial_eval = mf_partial_eval_all_or_nothing, \
     .dce = mf_dce_whole, .batch = cum_batch, .variance = mf_variance_join, .cost = mf_cost_elementwise, .lower = mf_lower_none,        \
@@ -237,7 +236,8 @@ const mf_op mf_op_cumsum = {
     .samples = cumsum_samples,
 };
 
-/* ---- cumprod: pairs (product, its tangent) join by the product rule; log2(n) doublings, no division, so zeros are no exception */
+/* ---- cumprod: pairs (product, tangent) are combined by the product rule, in log2(n) doublings without division, so zeros are no special
+ * case */
 MF_JVP_RULE(cumprod_jvp)
 {
     const mf_cum_params *p = params_of(e);
@@ -272,8 +272,8 @@ const mf_op mf_op_cumprod = {
     .samples = cumprod_samples,
 };
 
-/* ---- cummax, cummin: the tangents join as max's and min's do, ties sharing equally and a NaN ending them. How much a tie of several
- * keeps depends on the order in which they join, which is JAX's: neighbours first, then the pairs as a line half as long. */
+/* ---- cummax, cummin: tangents are combined as for max and min: ties share equally, and a NaN has no tangent. How a tie of several
+ * elements is shared depends on the order of combination, which is JAX's: neighbours first, then the pairs as a row of half the length. */
 typedef struct ranked {
     mf_variable *best, *tangent;
 } ranked;
@@ -299,7 +299,7 @@ static mf_variable *interleaved(mf_builder *b, mf_variable *even, mf_variable *o
     return e_add(b, e_pad(b, even, 0, none, longer ? none : one, one), e_pad(b, odd, 0, one, longer ? one : none, one));
 }
 
-/* The share of the tangent of x, of which and y z is the better one: 0, 1/2 or 1. */
+/* The share of x's tangent, where x is y or z and the better of these is the result: 0, 1/2 or 1. */
 static mf_variable *share(mf_builder *b, mf_variable *x, mf_variable *y, mf_variable *z)
 {
     mf_variable *one = e_full(b, x->type, 1), *tied = e_select(b, e_compare(b, &mf_op_eq, y, z), e_full(b, x->type, 0.5), one);
@@ -315,7 +315,7 @@ static ranked join(mf_builder *b, const mf_op *better, ranked x, ranked y)
 
 static ranked run_forward(mf_builder *b, const mf_op *better, ranked x, int axis)
 {
-    int64_t n = x.best->type->dims[axis], pairs = n / 2, rest = (n - 1) / 2; /* rest: even places but the first */
+    int64_t n = x.best->type->dims[axis], pairs = n / 2, rest = (n - 1) / 2; /* rest: the number of even places after the first */
     if (n < 2)
         return x;
     ranked first = { every_second(b, x.best, axis, 0, 2 * pairs), every_second(b, x.tangent, axis, 0, 2 * pairs) };

@@ -1,7 +1,6 @@
-/* Reductions: reduce_sum reduce_prod reduce_max reduce_min reduce_and reduce_or. argmax and argmin are in arg.c, the wrappers in
- * reduce_wrap.c.
- * Invariant: one order, reduce_order.h. f16 and bf16 are reduced in f32 and rounded once; integers wrap; the first NaN wins in max and
- * min, to which 0 is greater than -0; nothing reduced gives the identity. */
+/* Reductions: reduce_sum reduce_prod reduce_max reduce_min reduce_and reduce_or. argmax and argmin are in arg.c, the public functions in
+ * reduce_wrap.c. Invariant: one order, reduce_order.h. f16 and bf16 are reduced in f32 and rounded once; integers wrap; max and min give
+ * the first NaN if there is one, and order 0 above -0; a reduction over no elements gives the identity. */
 #include "ops/elementwise/loops.h"
 #include "ops/reduce/reduce_order.h"
 #include "ops/shape/shape.h"
@@ -10,7 +9,7 @@
 
 static const mf_intlist *axes_of(const mf_eqn *e) { return ((const mf_axes_params *)e->params)->axes; }
 
-/* ---- rules that all share */
+/* ---- shared rules */
 static mf_error_object *reduced_type(mf_type_context *c)
 {
     const mf_intlist *axes = ((const mf_axes_params *)c->params)->axes;
@@ -60,7 +59,7 @@ static mf_cost reduce_cost(const mf_eqn *e)
     return cost;
 }
 
-/* x with the reduced axes back: one result to each element that went into it. */
+/* Restores the reduced axes of x by broadcasting: each result is repeated for the elements that went into it. */
 static mf_variable *broadcast_back(mf_builder *b, mf_variable *x, const mf_eqn *e)
 {
     const mf_type *t = e->in[0]->type;
@@ -72,15 +71,15 @@ static mf_variable *broadcast_back(mf_builder *b, mf_variable *x, const mf_eqn *
     return e_broadcast(b, x, t->rank, t->dims, mf_ints_intern(places, count));
 }
 
-/* ---- evaluation: the kept axes to the front, then row by row */
+/* ---- evaluation: kept axes first, then row by row */
 typedef struct reduction {
-    float (*single)(float, float); /* f32, f16, bf16 */
+    float (*single)(float, float); /* for f32, f16, bf16 */
     double (*real)(double, double);
-    uint64_t (*integer)(uint64_t, uint64_t); /* signed numbers as their bits */
+    uint64_t (*integer)(uint64_t, uint64_t); /* signed integers too, as their bits */
     uint64_t (*natural)(uint64_t, uint64_t);
-    double identity;                                               /* of floats */
-    enum { ZERO, ONE, LEAST, MOST, ALL_ONES } start;               /* of integers and bool */
-    float complex (*complex_single)(float complex, float complex); /* NULL: the parts by themselves */
+    double identity;                                               /* for floats */
+    enum { ZERO, ONE, LEAST, MOST, ALL_ONES } start;               /* the identity for integers and bool */
+    float complex (*complex_single)(float complex, float complex); /* NULL: the parts are reduced separately */
     double complex (*complex_real)(double complex, double complex);
 } reduction;
 
@@ -90,7 +89,7 @@ MF_REDUCE_IN_ORDER(reduce_u64, uint64_t)
 MF_REDUCE_IN_ORDER(reduce_c64, float complex)
 MF_REDUCE_IN_ORDER(reduce_c128, double complex)
 
-/* The operand with its reduced axes last; in memory of its own (*owned) unless it lies so already. NULL when memory is out. */
+/* The operand with its reduced axes last; a copy (*owned) unless it has that layout. NULL when out of memory. */
 static const char *rows_of(const mf_eqn *e, const void *in, void **owned)
 {
     const mf_type *t = e->in[0]->type;
@@ -126,7 +125,7 @@ static uint64_t start_of(const reduction *r, mf_dtype d)
     }
 }
 
-/* The least and greatest of a narrower dtype. */
+/* Converts the 64-bit least and greatest integers to those of a narrower dtype. */
 static uint64_t fit(mf_dtype d, uint64_t x)
 {
     int bits = 8 * mf_dtype_size(d);
@@ -139,7 +138,7 @@ static uint64_t fit(mf_dtype d, uint64_t x)
     return x == UINT64_MAX ? x : (uint64_t)((int64_t)x >> (64 - bits));
 }
 
-/* One row: n elements at `row`, `wide` has room for them in the computing type. */
+/* Reduces one row of n elements; `wide` has room for them in the computing type. */
 static void reduce_row(const reduction *r, mf_dtype d, const char *row, int64_t n, void *wide, void *out)
 {
     if (d == MF_C64 && r->complex_single) {
@@ -201,7 +200,7 @@ static uint64_t add_bits(uint64_t x, uint64_t y) { return x + y; }
 static float mul_single(float x, float y) { return x * y; }
 static double mul_real(double x, double y) { return x * y; }
 static uint64_t mul_bits(uint64_t x, uint64_t y) { return x * y; }
-/* By the formula alone: what C adds for infinities is not what XLA computes. */
+/* By the textbook formula: C's special handling of infinities differs from XLA's results. */
 static float complex mul_complex_single(float complex x, float complex y)
 {
     float a = crealf(x), b = cimagf(x), c = crealf(y), d = cimagf(y);
@@ -239,7 +238,7 @@ static const mf_param axes_params[] = { MF_PARAM(mf_axes_params, axes, MF_PARAM_
 
 MF_HLO_RULE(reduce_hlo) { out[0] = h_reduce(h, e->op->reducer, in[0], axes_of(e)); }
 
-/* What the ops have in common. */
+/* The fields that the ops share. */
 #define REDUCE_ROW                                                                                                                     \
     .params = axes_params, .params_size = sizeof(mf_axes_params), .partial_eval = mf_partial_eval_all_or_nothing, .dce = mf_dce_whole, \
     .batch = reduce_batch, .variance = mf_variance_join, .cost = reduce_cost, .lower = mf_lower_none, MF_HLO_BY(reduce_hlo)
@@ -279,7 +278,8 @@ const mf_op mf_op_reduce_sum = {
     .samples = sum_samples,
 };
 
-/* ---- reduce_prod: each element's share is the product of the others, without dividing, so zeros are no exception */
+/* ---- reduce_prod: the derivative with respect to each element is the product of the others, without division, so zeros are no special
+ * case */
 static mf_variable *product_before(mf_builder *b, mf_variable *rows, bool reverse)
 {
     int64_t one[MF_RANK] = { 0 }, less[MF_RANK] = { 0 };
@@ -290,7 +290,7 @@ static mf_variable *product_before(mf_builder *b, mf_variable *rows, bool revers
     return e_pad(b, product, 1, reverse ? less : one, reverse ? one : less, NULL);
 }
 
-/* x with the reduced axes last and joined into one. */
+/* x with the reduced axes last and merged into one. */
 static mf_variable *as_rows(mf_builder *b, mf_variable *x, const mf_eqn *e)
 {
     const mf_type *t = e->in[0]->type;
@@ -347,7 +347,7 @@ const mf_op mf_op_reduce_prod = {
     .samples = prod_samples,
 };
 
-/* ---- reduce_max, reduce_min: elements that are the result share its tangent equally */
+/* ---- reduce_max, reduce_min: elements equal to the result share its tangent equally */
 MF_JVP_RULE(extreme_jvp)
 {
     mf_copy_eqn(b, e, in, out);

@@ -1,5 +1,5 @@
-/* sort: orders several operands along one axis by the first `keys` of them, ascending and stable. Invariant: -0 and 0 are equal, NaN
- * comes last, so the order is total and JAX's. The derivative gathers the tangents by the order of an index operand. */
+/* sort: orders several operands along one axis by the first `keys` of them, ascending and stable. Invariant: -0 and 0 are equal and NaN
+ * comes last, so the order is total and JAX's. The derivative gathers the tangents by the sorted positions. */
 #include "ops/emit.h"
 
 #include <math.h>
@@ -26,7 +26,7 @@ static mf_error_object *sort_type(mf_type_context *c)
     return NULL;
 }
 
-/* Positions in each line, sorted along with the operands: the tangents follow by a one-hot-free gather. */
+/* Sorts the positions along with the operands, and gathers the tangents by them. */
 static void sort_jvp(mf_builder *b, const mf_eqn *e, mf_variable *const *in, mf_variable *const *tin, mf_variable **out, mf_variable **tout)
 {
     const mf_sort_params *p = e->params;
@@ -73,7 +73,7 @@ static mf_cost sort_cost(const mf_eqn *e)
 typedef struct sort_line {
     const mf_eqn *e;
     const void *const *in;
-    int64_t first, stride; /* elements */
+    int64_t first, stride; /* in elements */
     int64_t keys;
 } sort_line;
 
@@ -81,7 +81,7 @@ static int compare_at(mf_dtype d, const void *base, int64_t a, int64_t b)
 {
     const char *p = base;
     int size = mf_dtype_size(d);
-    if (mf_dtype_is_complex(d)) { /* by the real parts, then by the imaginary ones */
+    if (mf_dtype_is_complex(d)) { /* by real part, then by imaginary part */
         mf_dtype part = d == MF_C64 ? MF_F32 : MF_F64;
         int order = compare_at(part, p, 2 * a, 2 * b);
         return order ? order : compare_at(part, p, 2 * a + 1, 2 * b + 1);
@@ -108,7 +108,7 @@ static bool not_after(const sort_line *l, int64_t a, int64_t b)
     return true;
 }
 
-/* A merge sort of positions, bottom up: stable. */
+/* A stable bottom-up merge sort of positions. */
 static void sort_positions(const sort_line *l, int64_t *at, int64_t *spare, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
@@ -159,7 +159,7 @@ static const char *const sort_samples[] = {
     "[axis=0, keys=1] f32[2,0]",
     NULL,
 };
-/* Floats under IEEE's total order once 0 and NaN have one sign each. */
+/* Maps -0 to 0 and all NaNs to one, so that IEEE's total order is sort's. */
 static mf_hlo_value sort_key(mf_hlo *h, mf_hlo_value x)
 {
     if (!mf_dtype_is_float(x.type->dtype))
@@ -169,7 +169,7 @@ static mf_hlo_value sort_key(mf_hlo *h, mf_hlo_value x)
     return h_select(h, h_compare(h, "NE", false, x, x), h_full(h, x.type, NAN), x);
 }
 
-/* x before y, or where they are equal what `rest` says; rest without a type: nothing. */
+/* Whether x comes before y; for equal keys, `rest` decides (false if it has no type). */
 static mf_hlo_value sort_before(mf_hlo *h, mf_hlo_value x, mf_hlo_value y, mf_hlo_value rest)
 {
     mf_hlo_value kx = sort_key(h, x), ky = sort_key(h, y), less = h_compare(h, "LT", true, kx, ky);

@@ -1,6 +1,5 @@
-/* top_k: the k greatest of each line along the last dimension, and where they stand.
- * Invariant: the greatest first; of equals the one that stands first. Floats have IEEE's total order, as in
- * XLA: NaN, inf, ..., 0, -0, ..., -inf, NaN with a sign. */
+/* top_k: the k greatest elements of each row along the last dimension, and their positions. Invariant: the greatest come first; equal
+ * elements keep their order. Floats have IEEE's total order, as in XLA: NaN, inf, ..., 0, -0, ..., -inf, NaN with a sign. */
 #include "ops/emit.h"
 #include "ops/elementwise/loops.h"
 
@@ -58,7 +57,7 @@ static int64_t total(mf_dtype d, const char *p)
     return bits < 0 ? bits ^ INT64_MAX : bits;
 }
 
-/* Whether q stands before p, which comes before it in the line. */
+/* Whether q goes before p, which precedes it in the row. */
 static bool beats(mf_dtype d, const char *q, const char *p)
 {
     if (mf_dtype_is_float(d))
@@ -108,7 +107,7 @@ static const char *const top_k_samples[] = {
     "[k=0] f32[2,0]",
     NULL,
 };
-/* The whole line sorted, and cut: XLA has the same for it. */
+/* Sorts whole rows and cuts them, as XLA's own expansion does. */
 MF_HLO_RULE(top_k_hlo)
 {
     const mf_type *t = in[0].type, *value = mf_type_scalar(t->dtype, false), *index = mf_type_scalar(MF_I32, false);

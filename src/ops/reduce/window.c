@@ -1,10 +1,10 @@
-/* Ops over sliding windows: reduce_window_sum, _max, _min, and what their derivatives need: select_and_scatter_add (the gradient of a
- * maximum goes to where it came from) and select_and_gather_add (its transpose). The public functions are below; window_evaluate.c visits
- * the windows.
+/* Ops over sliding windows: reduce_window_sum, _max, _min, and the ops of their derivatives: select_and_scatter_add (the gradient of a
+ * maximum goes to where it came from) and select_and_gather_add (its transpose). The public functions are in lax/array/window_wrap.c;
+ * window_evaluate.c iterates over the windows.
  *
- * Invariant: what lies in the padding or between dilated elements is skipped, so it acts as 0, the lowest or the highest value. Complex
- * numbers have maxima and minima in JAX's order, and, as there, no derivatives of them. The minimum's derivative is the maximum's of the
- * negated operand, so both select ops choose by `ge` only. */
+ * Invariant: places in the padding and between dilated elements are skipped, so they act as 0, the lowest or the highest value. Complex
+ * numbers have maxima and minima in JAX's order and, as there, no derivatives of them. The derivative of a minimum is that of the maximum
+ * of the negated operand, so both select ops choose by `ge` only. */
 #include "ops/reduce/window_evaluate.h"
 #include "ops/reduce/window_hlo.h"
 #include "ops/shape/shape.h"
@@ -50,7 +50,7 @@ static mf_error_object *window_type(mf_type_context *c)
     return NULL;
 }
 
-/* (source, operand): one element of source for each window of operand. */
+/* (source, operand): source has one element per window of operand. */
 static mf_error_object *scatter_type(mf_type_context *c)
 {
     const mf_type *x = c->in[1];
@@ -67,7 +67,7 @@ static mf_error_object *scatter_type(mf_type_context *c)
     return NULL;
 }
 
-/* (tangents, operand): two of one shape. */
+/* (tangents, operand): both of one shape. */
 static mf_error_object *gather_type(mf_type_context *c)
 {
     mf_error_object *e = check_window(c, c->params, c->in[1]->rank);
@@ -83,8 +83,8 @@ static mf_error_object *gather_type(mf_type_context *c)
 }
 
 /* ---- derivatives */
-/* The cotangent, dilated by the strides and padded, is summed over windows that start at every base_dilation-th place. Where padding would
- * cut something off, it is done first. */
+/* The cotangent, dilated by the strides and padded, is summed over windows that start at every base_dilation-th place. If some padding is
+ * negative, padding is a separate equation. */
 static void sum_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_variable *const *in, mf_variable *const *ct,
                           mf_variable **ct_in)
 {
@@ -123,7 +123,7 @@ static void min_jvp(mf_builder *b, const mf_eqn *e, mf_variable *const *in, mf_v
     tout[0] = mf_emit(b, &mf_op_select_and_gather_add, e->params, 2, tin[0], e_neg(b, in[0]));
 }
 
-/* Of both select ops: linear in the first operand; the choice itself has no derivative. */
+/* For both select ops: linear in the first operand; the choice itself has no derivative. */
 static void select_jvp(mf_builder *b, const mf_eqn *e, mf_variable *const *in, mf_variable *const *tin, mf_variable **out,
                        mf_variable **tout)
 {

@@ -1,8 +1,8 @@
-/* The evaluation of ops over sliding windows: one window after the other, of each the elements that exist.
+/* The evaluation of ops over sliding windows: window by window, visiting only existing elements.
  *
- * Invariant: elements of a window are visited row by row, and in a time that depends on their number, not on how far padding and dilations
- * reach. Of equal maxima the first is chosen; where -inf or NaN meets padding, scatter and gather choose as JAX's do, which differ: one goes
- * over an operand padded with -inf, the other reduces from -inf on. f16 and bf16 sum in f32 and round once. */
+ * Invariant: the elements of a window are visited in row-major order, in time that depends on their number and not on the extent of padding
+ * and dilations. Of equal maxima the first is chosen; where -inf or NaN meets padding, scatter and gather choose as JAX's do, which differ:
+ * one pads the operand with -inf, the other reduces starting from -inf. f16 and bf16 are summed in f32 and rounded once. */
 #include "ops/reduce/window_evaluate.h"
 
 #include "base/memory/alloc.h"
@@ -11,24 +11,24 @@
 #include <math.h>
 #include <string.h>
 
-/* The elements of one window after the other. Dimensions with a window of 1 and nothing else to mind are left out of the inner walk. */
+/* The iteration over a window's elements. Dimensions with a window of 1 and no padding or dilation are left out of the inner loop. */
 typedef struct window_walk {
     const mf_window_params *p;
     const mf_type *operand;
-    int64_t steps[MF_RANK];               /* elements, of the operand */
-    int64_t counts[MF_RANK], at[MF_RANK]; /* the windows, and which one is next */
+    int64_t steps[MF_RANK];               /* in elements of the operand */
+    int64_t counts[MF_RANK], at[MF_RANK]; /* the number of windows, and the next one */
     int rank, busy_count, busy[MF_RANK];
-    int64_t k[MF_RANK], corner[MF_RANK], base; /* the window being walked */
-    int64_t first[MF_RANK], end[MF_RANK];      /* its places that are walked */
-    /* every period-th place of a window may have an element, in windows whose corner is a multiple of `common`: see find_period */
+    int64_t k[MF_RANK], corner[MF_RANK], base; /* the current window */
+    int64_t first[MF_RANK], end[MF_RANK];      /* the range of its places that is visited */
+    /* only every period-th place can have an element, and only in windows whose corner is a multiple of `common`: see find_period */
     int64_t common[MF_RANK], period[MF_RANK], inverse[MF_RANK], meets[MF_RANK];
     bool padded, done;
 } window_walk;
 
 __extension__ typedef __int128 wide;
 
-/* Where base dilation is d and window dilation s, place k of a window has an element if corner + k s is a multiple of d. With their
- * greatest common divisor g, that is k = -corner / g times the inverse of s / g, modulo d / g. */
+/* With base dilation d and window dilation s, place k of a window has an element if corner + k s is a multiple of d. With g the greatest
+ * common divisor of d and s, that is k = -corner / g times the inverse of s / g, modulo d / g. */
 static void find_period(window_walk *w, int i)
 {
     int64_t d = w->p->base_dilation->at[i], a = d, b = w->p->window_dilation->at[i] % d, x = 0, y = 1;
@@ -44,7 +44,7 @@ static void find_period(window_walk *w, int i)
     w->inverse[i] = x < 0 ? x + d / a : x;
 }
 
-/* From k on to the first place that may have an element. */
+/* The first place from k on that can have an element. */
 static int64_t to_element(const window_walk *w, int i, int64_t k)
 {
     int64_t ahead = w->period[i] == 1 ? 0 : (int64_t)(((wide)w->meets[i] - k) % w->period[i]);
@@ -66,7 +66,7 @@ static void open_walk(window_walk *w, const mf_window_params *p, const mf_type *
     }
 }
 
-/* Places between the operand's first and last element: a window may reach far into the padding, and the elements lie far apart. */
+/* Restricts the places to those between the operand's first and last element, as a window may extend far into the padding. */
 static void clip(window_walk *w, int i)
 {
     int64_t step = w->p->window_dilation->at[i], last = (w->operand->dims[i] - 1) * w->p->base_dilation->at[i] - w->corner[i];
@@ -82,7 +82,7 @@ static void clip(window_walk *w, int i)
     w->first[i] = to_element(w, i, in_front / step + (in_front % step > 0));
 }
 
-/* From place to place: those with an element, and with `padded` one without wherever there are some in front of, between and behind them. */
+/* Advances to the next place: one with an element or, with `padded`, also one place without an element before, between and after them. */
 static void step_along(window_walk *w, int i)
 {
     bool element = to_element(w, i, w->k[i]) == w->k[i];
@@ -110,7 +110,7 @@ static void next_window(window_walk *w, bool padded)
         w->at[i] = 0;
 }
 
-/* The window's next place: the index of its element, -1 where there is none. False at the end. */
+/* The next place of the window: *index is its element, or -1 if there is none. False at the end. */
 static bool next_place(window_walk *w, int64_t *index)
 {
     if (w->done)
@@ -135,7 +135,7 @@ static bool next_place(window_walk *w, int64_t *index)
     return true;
 }
 
-/* The index of the window's next element that exists; -1 at the end. */
+/* The index of the window's next existing element; -1 at the end. */
 static int64_t next_element(window_walk *w)
 {
     int64_t index;
@@ -162,7 +162,7 @@ static int64_t next_element(window_walk *w)
 REDUCE_WINDOWS(reduce_f32, float, mf_greater_single, mf_lesser_single)
 REDUCE_WINDOWS(reduce_f64, double, mf_greater_real, mf_lesser_real)
 REDUCE_WINDOWS(reduce_i64, int64_t, GREATER, LESSER)
-REDUCE_WINDOWS(reduce_u64, uint64_t, GREATER, LESSER) /* sums of signed integers too: they wrap */
+REDUCE_WINDOWS(reduce_u64, uint64_t, GREATER, LESSER) /* also sums of signed integers: they wrap */
 
 #define REDUCE_COMPLEX_WINDOWS(name, type)                                                                  \
     static void name(window_walk *w, const mf_op *op, const type *x, type *y, int64_t count)                \
@@ -261,8 +261,8 @@ mf_error_object *mf_window_evaluate(const mf_eqn *e, const void *const *in, void
     return fine ? NULL : mf_error_out_of_memory();
 }
 
-/* Where a window's maximum is, the first of equals; -1 when that is no element. As XLA: stays while chosen >= next, so a NaN only stays
- * if it is the last. With `padded`, places without an element hold -inf like any other; else -inf comes before all elements. */
+/* The index of a window's maximum, the first of equals; -1 if it is not an element. As in XLA, the chosen one is kept while chosen >= next,
+ * so a NaN is kept only if it comes last. With `padded`, places without an element count as -inf; else -inf precedes all elements. */
 #define CHOOSE(name, type)                                          \
     static int64_t name(window_walk *w, const type *x, bool padded) \
     {                                                               \

@@ -1,6 +1,6 @@
-/* Sliding windows as StableHLO. reduce_window takes all that the ops say; select_and_scatter knows no dilation, so there dilated windows choose
- * by a reduction of pairs, and what they chose is scattered. Operands of both ways are padded before, since a window may choose among what is
- * padded. */
+/* Sliding windows as StableHLO. reduce_window can express all that the ops need. select_and_scatter has no dilations, so dilated windows
+ * choose by a reduction of pairs, and the chosen elements are scattered. In both cases operands are padded first, since a window may choose
+ * a padded element. */
 #include "ops/reduce/window_hlo.h"
 
 #include "ops/params.h"
@@ -26,7 +26,7 @@ void mf_window_hlo(mf_hlo *h, const mf_eqn *e, const mf_hlo_value *in, mf_hlo_va
     out[0] = h_convert(h, result, narrow);
 }
 
-/* Of each window of keys the first greatest, by the way of >=, and what stands beside it: two windows reduced as one. */
+/* For each window of keys the first greatest, compared by >=, and the value beside it: two windows reduced as one. */
 static void chosen_in_windows(mf_hlo *h, const mf_window_params *p, mf_hlo_value keys, mf_hlo_value beside, mf_hlo_value start,
                               const mf_type *shape, mf_hlo_value *out)
 {
@@ -52,7 +52,7 @@ void mf_select_gather_hlo(mf_hlo *h, const mf_eqn *e, const mf_hlo_value *in, mf
     out[0] = both[1];
 }
 
-/* What is padded is padded first, with the least number, and cut off in the end: a window chooses among that too. */
+/* Pads with the least number; the padding is cropped in the end (cut_windows). */
 static mf_hlo_value padded_windows(mf_hlo *h, const mf_window_params *p, mf_hlo_value x)
 {
     int64_t interior[MF_RANK];
@@ -62,7 +62,7 @@ static mf_hlo_value padded_windows(mf_hlo *h, const mf_window_params *p, mf_hlo_
     return h_pad(h, x, least, p->padding_low->at, p->padding_high->at, interior);
 }
 
-/* The inverse of that: the operand's elements, and zeros where padding is negative. */
+/* The inverse of padded_windows: crops to the operand's elements; zeros where padding is negative. */
 static mf_hlo_value cut_windows(mf_hlo *h, const mf_window_params *p, mf_hlo_value x, const mf_type *t)
 {
     int64_t low[MF_RANK], high[MF_RANK], zeros[MF_RANK] = { 0 }, limit[MF_RANK], strides[MF_RANK];
@@ -78,7 +78,7 @@ static mf_hlo_value cut_windows(mf_hlo *h, const mf_window_params *p, mf_hlo_val
 
 static mf_hlo_value flat_of(mf_hlo *h, mf_hlo_value x) { return h_reshape(h, x, mf_type_get(x.type->dtype, false, 1, &x.type->size)); }
 
-/* Each window's place in the operand, and a scatter: select_and_scatter itself knows no dilated windows. */
+/* Finds the place that each window chooses and scatters to it, since select_and_scatter has no dilated windows. */
 static mf_hlo_value scatter_chosen(mf_hlo *h, const mf_window_params *p, mf_hlo_value source, mf_hlo_value x)
 {
     const mf_intlist *ones = NULL, *none = NULL;

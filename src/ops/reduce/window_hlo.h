@@ -1,4 +1,4 @@
-/* The rules by which ops over sliding windows become StableHLO (window.c has the ops). */
+/* The StableHLO rules of the ops over sliding windows (window.c). */
 #ifndef MF_OPS_REDUCE_WINDOW_HLO_H
 #define MF_OPS_REDUCE_WINDOW_HLO_H
 

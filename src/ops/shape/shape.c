@@ -1,7 +1,6 @@
-/* Ops that rearrange elements: broadcast_in_dim reshape transpose rev squeeze expand_dims. What cuts and joins is in shape_cut.c, the
- * public wrappers are in shape_wrap.c.
- * Invariant: each is linear in its operand, and the transpose of each is one or two of the others and a sum. Evaluation is one strided
- * copy, whatever the dtype. */
+/* Ops that rearrange elements: broadcast_in_dim reshape transpose rev squeeze expand_dims. Cutting and joining is in shape_cut.c; the
+ * public functions are in shape_wrap.c. Invariant: each is linear in its operand, and its transpose is made of one or two of the others and
+ * a sum. Evaluation is one strided copy, whatever the dtype. */
 #include "ops/shape/shape.h"
 
 #include "base/memory/alloc.h"
@@ -105,7 +104,7 @@ void shape_same_padding(int64_t size, int64_t window, int64_t dilation, int64_t 
     *low = *high = 0;
     if (window < 0 || dilation < 1 || stride < 1 || stride > MOST_STEP)
         return;
-    int64_t last = size > 0 ? (size - 1) / stride * stride : -stride; /* where the last window begins, if it is not padded */
+    int64_t last = size > 0 ? (size - 1) / stride * stride : -stride; /* start of the last window without padding */
     int64_t total = last - size + shape_dilated(window, dilation);
     if (total < 0)
         return;
@@ -140,7 +139,7 @@ static mf_error_object *broadcast_type(mf_type_context *c)
     return NULL;
 }
 
-/* Sums over what is new or was 1, then puts the 1s back. */
+/* Sums over axes that are new or were of size 1, then restores the latter. */
 static void broadcast_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_variable *const *in, mf_variable *const *ct,
                                 mf_variable **ct_in)
 {

@@ -1,6 +1,5 @@
-/* Ops that cut and join: slice pad concatenate iota.
- * Invariant: slice, pad and concatenate are linear in all operands together, and transpose into one another. Evaluation is one strided
- * copy per operand, whatever the dtype. */
+/* Ops that cut and join: slice pad concatenate iota. Invariant: slice, pad and concatenate are linear in all operands together, and their
+ * transposes are among them. Evaluation is one strided copy per operand, whatever the dtype. */
 #include "ops/shape/shape.h"
 
 #include "base/memory/vector.h"
@@ -132,7 +131,7 @@ static mf_error_object *pad_type(mf_type_context *c)
     for (int i = 0; i < t->rank; i++) {
         if (p->interior->at[i] < 0)
             return mf_type_error(c, MF_ERROR_ARGUMENT, "interior padding must not be negative");
-        int64_t low = p->low->at[i], high = p->high->at[i], between, most = INT64_MAX / 4; /* sums of three stay in range */
+        int64_t low = p->low->at[i], high = p->high->at[i], between, most = INT64_MAX / 4; /* the sum of three stays in range */
         if (low < -most || low > most || high < -most || high > most || p->interior->at[i] > most)
             return mf_type_error(c, MF_ERROR_SHAPE, "dimension %d would be too large after padding", i);
         if (__builtin_mul_overflow(t->dims[i] ? t->dims[i] - 1 : 0, p->interior->at[i], &between) ||
@@ -146,7 +145,7 @@ static mf_error_object *pad_type(mf_type_context *c)
     return NULL;
 }
 
-/* Undoes the padding: crops (or pads, where it cropped) and takes every interior + 1st element. */
+/* Undoes the padding: crops (or pads, where the original cropped) and takes every (interior + 1)-th element. */
 static mf_variable *unpadded(mf_builder *b, const mf_eqn *e, mf_variable *ct)
 {
     const mf_pad_params *p = e->params;
@@ -182,7 +181,7 @@ static void pad_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *const *
         out[0] = mf_emit(c->b, e->op, &wide, 2, x, in[1]);
         return;
     }
-    /* a padding value of its own for each: pad with anything and choose by a padded mask */
+    /* a padding value per example: pad with zeros, and select by a padded mask */
     const mf_type *mask = mf_type_with_dtype(x->type, MF_BOOL);
     mf_variable *padded = mf_emit(c->b, e->op, &wide, 2, x, e_scalar(c->b, x->type->dtype, 0));
     mf_variable *inside = mf_emit(c->b, e->op, &wide, 2, e_full(c->b, mask, 1), e_scalar(c->b, MF_BOOL, 0));

@@ -1,4 +1,5 @@
-/* Which checks are on: MF_CHECK in the environment, or mf_set_checks, which clears the caches, as programs are made with their checks. */
+/* The checks that are on, by MF_CHECK in the environment or mf_set_checks. Programs contain their checks, so mf_set_checks clears the
+ * caches. */
 #include "trace/checks/check_list.h"
 
 #include "base/entry.h"

@@ -6,10 +6,10 @@
 #include <stdbool.h>
 
 typedef enum mf_check_kind { MF_CHECK_NAN, MF_CHECK_KEYS, MF_CHECK_REPLICATED, MF_CHECK_COUNT } mf_check_kind;
-#define MF_CHECKS_UNREAD (1u << MF_CHECK_COUNT) /* nobody has looked into the environment yet */
-extern _Atomic unsigned mf_checks_on;           /* a bit for each check */
-bool mf_check_read(mf_check_kind kind);         /* reads the environment first */
-/* Each call asks it: one load. */
+#define MF_CHECKS_UNREAD (1u << MF_CHECK_COUNT) /* the environment has not been read yet */
+extern _Atomic unsigned mf_checks_on;           /* one bit per check */
+bool mf_check_read(mf_check_kind kind);         /* after reading the environment, if that has not happened */
+/* Every call asks this; it costs one load. */
 static inline bool mf_check_is_on(mf_check_kind kind)
 {
     unsigned on = atomic_load_explicit(&mf_checks_on, memory_order_relaxed);

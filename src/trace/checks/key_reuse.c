@@ -1,7 +1,7 @@
-/* Keys used twice, as jax_debug_key_reuse finds them: drawing from a key and splitting it use it, folding data into it does not. A use is
- * found by where the cipher's key words come from: an input, a constant or a result, and the slices taken of it on the way.
- * Invariant: programs are looked at as they were traced, before any transform computes something again (remat, jvp); what the library's own
- * functions do inside counts as one use. Across calls it is the array that is marked, so the same seed may be taken again. */
+/* Detects random keys that are used twice, like jax_debug_key_reuse: drawing from a key and splitting it use it, folding data into it does
+ * not. A use is identified by where the cipher's key words come from: an input, constant or result, and the slices taken of it on the way.
+ * Invariant: programs are checked as they were traced, before any transform (remat, jvp) computes something again; whatever a function of
+ * the library does inside counts as one use. Between calls the array is marked, so the same seed may be used again. */
 #include "trace/checks/key_reuse.h"
 
 #include "base/text/location.h"
@@ -11,10 +11,10 @@
 
 typedef struct use {
     const mf_variable *root;
-    uint64_t path;  /* what was taken of it */
+    uint64_t path;  /* a hash of the slices taken of it */
     const char *op; /* interned */
     const void *address;
-    bool again; /* in each turn of a loop */
+    bool again; /* in every round of a loop */
 } use;
 
 typedef struct uses {
@@ -30,7 +30,7 @@ typedef struct key_mark { /* interned */
 
 /* ---- where a value comes from */
 
-/* An index as part of a path: by its number where that is known. */
+/* An index as part of a path: by value if it is a constant, else by variable. */
 static uint64_t path_of_index(const mf_variable *v)
 {
     const mf_literal *l = v->constant;
@@ -38,7 +38,7 @@ static uint64_t path_of_index(const mf_variable *v)
                                                                                  : (uintptr_t)v;
 }
 
-/* The result of a call that gives an operand back as it is: that operand; else NULL. */
+/* If a call or barrier returns an operand unchanged as v: that operand; else NULL. */
 static const mf_variable *handed_through(const mf_variable *v)
 {
     const mf_eqn *e = v->producer;
@@ -94,7 +94,7 @@ static void add_use(uses *list, const use *u)
 
 static void uses_in(const mf_program *p, uses *list);
 
-/* Numbers that are drawn are ciphers of their positions; what is folded in is the user's. */
+/* Drawing encrypts positions (an iota or a constant); folding in encrypts the user's data. */
 static bool draws(const mf_eqn *e)
 {
     uint64_t path = 0;
@@ -102,7 +102,7 @@ static bool draws(const mf_eqn *e)
     return counter->constant || (counter->producer && counter->producer->op == &mf_op_iota);
 }
 
-/* The operand that input i of the k-th nested program is, or NULL. */
+/* The operand that is input i of the k-th nested program, or NULL. */
 static const mf_variable *operand_of(const mf_eqn *e, int k, int i, const mf_program *p)
 {
     const mf_while_params *w = e->params;
@@ -115,7 +115,7 @@ static const mf_variable *operand_of(const mf_eqn *e, int k, int i, const mf_pro
     return p->in_count == e->in_count ? e->in[i] : NULL;
 }
 
-/* Whether each turn of a loop finds input i as the one before did. */
+/* Whether input i has the same value in every round of the loop. */
 static bool stays_in_loop(const mf_eqn *e, int k, int i, const mf_program *p)
 {
     const mf_scan_params *s = e->params;

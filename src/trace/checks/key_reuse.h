@@ -1,12 +1,12 @@
-/* Random keys that are used twice: MF_CHECK=keys. See trace/checks/key_reuse.c. */
+/* MF_CHECK=keys: random keys that are used twice; see key_reuse.c. */
 #ifndef MF_TRACE_CHECKS_KEY_REUSE_H
 #define MF_TRACE_CHECKS_KEY_REUSE_H
 
 #include "ir/program.h"
 
-/* Of a program as the user's function was traced. NULL, or an error that names both uses. */
+/* Checks a program as the user's function was traced. Returns NULL, or an error that names both uses. */
 mf_error_object *mf_keys_check(const mf_program *p);
-/* Of a program that is about to run on these arrays: they are marked as used. NULL, or an error: one was used before. */
+/* For a program about to run on these arrays: marks the keys as used. Returns NULL, or an error: a key was used before. */
 mf_error_object *mf_keys_use(const mf_program *p, mf_array *const *in);
 
 #endif

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* The options of its function object: the address, how it is called, and for a closure the copied bytes that follow. */
+/* The options of the function object: the address, how to call it, and for a closure the copied bytes of its context. */
 typedef struct c_function {
     void (*address)(void);
     int arity;
@@ -39,7 +39,7 @@ static mf_value c_function_call(mf_function_object *f, const mf_value *arguments
     const c_function *c = f->options;
     if (count != c->arity)
         return mf_function_arity_error(f, c->arity, count);
-    /* The function gets a copy of the context: it may write to it, and the identity must not change. */
+    /* Pass a copy of the context: the function may write to it, but the identity must not change. */
     _Alignas(16) char small[512];
     size_t size = f->options_size > CONTEXT_OFFSET ? f->options_size - CONTEXT_OFFSET : 0;
     char *context = size <= sizeof small ? small : mf_alloc(size);
@@ -47,7 +47,7 @@ static mf_value c_function_call(mf_function_object *f, const mf_value *arguments
         return mf_value_new(mf_error_out_of_memory());
     if (size)
         memcpy(context, (const char *)f->options + CONTEXT_OFFSET, size);
-    /* What the function calls reports the line of its own calls, not of the call that led here. */
+    /* Operations inside the function report their own line, not that of this call. */
     mf_callee callee;
     mf_callee_begin(&callee, c->address, __builtin_return_address(0));
     mf_value result = invoke(c, context, arguments);

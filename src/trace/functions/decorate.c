@@ -1,5 +1,5 @@
-/* Decorated functions: the user's own transforms. Such a function holds another one and gives it to a C function, which is traced.
- * Invariant: a decoration is a function like any other, interned by the decorator, its context's bytes and the function inside. */
+/* Decorated functions: the user's own transforms. Such a function holds another function and passes it to a C function, which is traced.
+ * Invariant: a decoration is a function like any other, interned by the decorator, its context's bytes and the inner function. */
 #include "trace/function.h"
 
 #include <manyfold/function.h>

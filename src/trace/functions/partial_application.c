@@ -1,4 +1,4 @@
-/* Partial application: a function with its first arguments given. Invariant: the given values are kept as long as the function is. */
+/* Partial application: a function with its first arguments bound. Invariant: the bound values live as long as the function. */
 #include "trace/function.h"
 
 #include <manyfold/function.h>

@@ -1,5 +1,5 @@
-/* Looking at values of any kind, tracers included: kinds, types, sizes, parts. Invariant: nothing here waits for an array, and nothing but the
- * unpacking of a traced one writes an equation. */
+/* Properties of values of any kind, tracers included: kinds, types, sizes, parts. Invariant: nothing here waits for an array, and only
+ * unpacking a traced array adds equations. */
 #include "trace/function.h"
 #include "trace/trace.h"
 #include "tree/index.h"
@@ -57,7 +57,7 @@ int64_t(mf_size)(mf_value v)
     return t ? t->size : -1;
 }
 
-/* Why v has no type, as an error to remember. */
+/* The error for a value without a type. */
 mf_error_object *mf_no_array(const char *what, mf_object *o)
 {
     if (mf_object_is(o, &mf_error_class))
@@ -122,7 +122,7 @@ void mf_unpack_n(mf_value tree, mf_value *const *variables, int count)
     for (int i = 0; i < count && mf_process_forked(); i++)
         *variables[i] = MF_FORKED;
     MF_ENTER();
-    mf_object *o = mf_retain(mf_object_of(tree)); /* a variable may be the tree itself */
+    mf_object *o = mf_retain(mf_object_of(tree)); /* retained, since a variable may hold the tree itself */
     const mf_structure *s = mf_object_is(o, &mf_tree_class) ? ((const mf_tree *)o)->structure : NULL;
     const mf_type *t = mf_object_type(o);
     bool fits = s ? (s->kind == MF_NODE_TUPLE || s->kind == MF_NODE_LIST) && s->child_count == count : t && t->rank && t->dims[0] == count;

@@ -1,9 +1,9 @@
-/* The values of expressions of constants; see known.h. */
+/* The values of constant expressions; see known.h. */
 #include "trace/inspect/known.h"
 
 #include "trace/dispatch.h"
 
-#define DEEPEST 1000 /* equations one on the other */
+#define DEEPEST 1000 /* the longest chain of equations that is followed */
 
 void mf_known_free(mf_known *k)
 {
@@ -66,7 +66,7 @@ mf_error_object *mf_eqn_evaluate_apart(const mf_eqn *e, mf_literal *const *in, m
     return error;
 }
 
-/* Runs e if its operands are known. */
+/* Evaluates e if its operands are known. */
 static mf_error_object *run(mf_known *k, const mf_eqn *e, int depth, bool *known)
 {
     mf_error_object *error = NULL;

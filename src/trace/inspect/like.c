@@ -1,19 +1,19 @@
-/* Arrays filled with one number, of a shape, or of the shape and dtype of another value: mf_full, mf_zeros_like and the others. Invariant:
- * a number that is known makes the array at once, in a trace too; one that is traced, or not ready, is broadcast by the public op. */
+/* Arrays filled with one number, of a given shape or of another value's shape and dtype: mf_full, mf_zeros_like and others. Invariant: a
+ * known number makes the array at once, in a trace too; one that is traced, or not ready, is broadcast by the public op. */
 #include "trace/trace.h"
 
 #include <manyfold/array.h>
 #include <manyfold/numpy.h>
 
-/* The type of an array of rank 0 that is ready, and its element, of this dtype or its own (MF_DTYPE_DEFAULT); NULL where there is none
- * to be read without waiting. */
+/* The type of v, if it is a ready array of rank 0, and its element converted to dtype (MF_DTYPE_DEFAULT: its own). NULL if v cannot be read
+ * without waiting. */
 static const mf_type *ready_scalar(mf_value v, mf_dtype dtype, void *element)
 {
     const mf_array *a = (const mf_array *)mf_handle_get_as(v.handle, &mf_array_class);
     if (!a || a->type->rank || (a->future && atomic_load(&a->future->state) != 1))
         return NULL;
     mf_error_object *deleted = mf_array_element_as(a, dtype ? dtype : a->type->dtype, element);
-    mf_error_ignore(deleted); /* whoever uses the value has it */
+    mf_error_ignore(deleted); /* the op that uses the value reports it */
     return deleted ? NULL : a->type;
 }
 

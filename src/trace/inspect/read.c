@@ -1,6 +1,5 @@
-/* Reading numbers out of values. Invariants: what cannot be read leaves an error that somebody still has to handle. Reading a traced value
- * makes the call that is being traced an error, unless the number follows from constants (known.h): C would go on with a number that is
- * not known yet. */
+/* Reading elements of values on the host. Invariants: a failed read leaves an error that must still be handled. Reading a traced value
+ * fails the call being traced, unless the value follows from constants (known.h): C would continue with a number that is not known. */
 #include "trace/trace.h"
 
 #include <manyfold/array.h>

@@ -1,5 +1,5 @@
-/* Values, functions, states, shapes and devices as texts: mf_str and what prints. Invariant: nothing here fails; what is no value says so in
- * its text. Texts belong to the innermost scope. */
+/* Values, functions, states, shapes and devices as text: mf_str and printing. Invariant: nothing here fails; the text of an error is its
+ * message. Texts belong to the innermost scope. */
 #include "base/thread/cancel.h"
 #include "trace/function.h"
 
@@ -26,7 +26,7 @@ static void print_shape(mf_text *t, mf_object *o)
 
 static void print_error(mf_text *t, mf_error_object *e)
 {
-    mf_error_handle(e); /* it is shown */
+    mf_error_handle(e); /* its message was shown */
     mf_text_put(t, e->message);
 }
 
@@ -162,7 +162,7 @@ const char *mf_str_shape(mf_shape s)
 {
     MF_PARENT_ONLY(MF_FORK_WORDS);
     mf_text t = { 0 };
-    if (s.rank < 0 || s.rank > MF_MAX_RANK) { /* an error's, a tree's: no scalar's */
+    if (s.rank < 0 || s.rank > MF_MAX_RANK) { /* of an error or a tree, not of a scalar */
         mf_text_add(&t, "(rank %d)", s.rank);
         return mf_text_to_scope(&t);
     }

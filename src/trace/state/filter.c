@@ -1,5 +1,5 @@
-/* Filters, predicates on state cells, and the axis rules of maps that are made of them. Invariant: filters that say the same are one
- * object, and so are lists of rules, so signatures compare both by address; neither is ever freed. */
+/* Filters (predicates on state cells), and the axis rules of maps, which are made of them. Invariant: filters, and lists of rules, with
+ * equal contents are one object, so signatures compare them by address; they are never freed. */
 #include "base/memory/alloc.h"
 #include "trace/state/state.h"
 
@@ -114,9 +114,10 @@ mf_filter mf_filter_not(mf_filter f)
     return combine(MF_FILTER_NOT, &f, 1);
 }
 
-/* ---- asking */
+/* ---- matching */
 
-/* Whether the names of `text` are names of the path, one after the other: "encoder/kernel" in "net/encoder/kernel", not in "my_encoder". */
+/* Whether the names in `text` are consecutive names of the path: "encoder/kernel" matches in "net/encoder/kernel", "encoder" not in
+ * "my_encoder". */
 static bool has_names(const char *path, const char *text)
 {
     size_t n = strlen(text);
@@ -136,7 +137,7 @@ bool mf_filter_accepts(const mf_filter_object *f, const mf_state_cell *c, const 
     case MF_FILTER_PATH: return has_names(path, f->text);
     case MF_FILTER_NOT: return !accepting;
     case MF_FILTER_ANY: return accepting > 0;
-    default: return accepting == f->count; /* all of its parts; everything has none */
+    default: return accepting == f->count; /* ALL needs all of its parts; EVERYTHING has none */
     }
 }
 
@@ -146,7 +147,7 @@ bool mf_filter_accepts_path(mf_filter which, const char *path)
     const mf_state_cell no_state = { .type = MF_STATE_ANY };
     mf_error_object *e = NULL;
     const mf_filter_object *f = mf_filter_of(which, &e);
-    mf_drop(e); /* unhandled: reported once through the hook */
+    mf_drop(e); /* left unhandled: reported once through the hook */
     return f && mf_filter_accepts(f, &no_state, path ? path : "");
 }
 
@@ -243,7 +244,7 @@ mf_axis mf_cell_rule_axis(const mf_cell_rule_list *rules, const mf_state_cell *c
     return MF_NONE;
 }
 
-/* ---- words */
+/* ---- text */
 
 void mf_filter_print(mf_text *t, const mf_filter_object *f)
 {
@@ -274,6 +275,6 @@ const char *mf_str_state_axis_rules(mf_state_axis_rules rules)
     }
     mf_text_put(&t, list ? "}" : "");
     if (error)
-        mf_error_ignore(error); /* it is shown */
+        mf_error_ignore(error); /* its message was shown */
     return mf_text_to_scope(&t);
 }

@@ -1,4 +1,4 @@
-/* What a module is made of: its members by name and in their order, and the words for all of it. */
+/* The members of modules, by name and in order, and modules as text. */
 #include "trace/function.h"
 #include "trace/state/module.h"
 
@@ -15,7 +15,7 @@ mf_module_object *mf_module_of(mf_module m, mf_error_object **error)
     return NULL;
 }
 
-/* The member of that name and kind, of any kind where that is none: m's own, or that of a module in it, "encoder/kernel". */
+/* The member of that name and kind (MF_MEMBER_NONE: any kind): one of m's own or, for "encoder/kernel", of a module in it. */
 static const mf_module_member *find_member(const mf_module_object *m, const char *name, mf_member_type kind)
 {
     for (int i = 0; i < m->count; i++) {
@@ -49,7 +49,7 @@ static const mf_module_member *member_of(mf_module handle, const char *name, mf_
     return found;
 }
 
-/* The member's object, or the error. */
+/* A handle for the member's object, or for the error. */
 static uint64_t member_handle(mf_module m, const char *name, mf_member_type kind, const char *what)
 {
     mf_error_object *e = NULL;
@@ -74,7 +74,7 @@ mf_function mf_member_function(mf_module m, const char *name)
     MF_ENTER((mf_function){ MF_FORK_HANDLE });
     mf_error_object *e = NULL;
     const mf_module_object *owner = mf_module_of(m, &e);
-    mf_drop(e); /* comes again below */
+    mf_drop(e); /* the same error is made again below */
     const mf_module_member *module = owner && name ? find_member(owner, name, MF_MEMBER_MODULE) : NULL;
     if (module)
         return mf_fn_module((mf_module){ mf_handle_new(mf_retain(module->object)) });
@@ -87,7 +87,7 @@ mf_value mf_member_value(mf_module m, const char *name)
     return (mf_value){ member_handle(m, name, MF_MEMBER_VALUE, "value") };
 }
 
-/* For results that are no values; errors stay unhandled: they are reported once through the hook. */
+/* For results that are not values; the error stays unhandled, so it is reported once through the hook. */
 static const mf_module_member *plain_member(mf_module m, const char *name, mf_member_type kind, const char *what)
 {
     mf_error_object *e = NULL;
@@ -124,7 +124,7 @@ mf_ints mf_member_ints(mf_module m, const char *name)
     return found ? ints_of(found) : (mf_ints){ 0 };
 }
 
-/* ---- what a module is made of */
+/* ---- listing members */
 
 static const mf_module_object *module_or_null(mf_module m)
 {
@@ -163,7 +163,7 @@ const char *mf_module_type(mf_module m)
     return found ? found->type : NULL;
 }
 
-/* ---- words */
+/* ---- text */
 
 static void put_indented(mf_text *t, int depth, const char *name) { mf_text_add(t, "\n%*s%s=", 2 * depth, "", name); }
 

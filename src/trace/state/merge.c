@@ -1,5 +1,5 @@
-/* Splitting a module's values by filters, and merging values into a module of its structure (nnx.split, nnx.merge). Invariant: what is one
- * state or module in the old one is one in the new one. */
+/* Splitting a module's values by filters, and merging values into a module of the same structure (nnx.split, nnx.merge). Invariant: a state
+ * or module that is shared in the old module is shared in the new one. */
 #include "trace/state/module.h"
 
 #include <manyfold/tree.h>
@@ -30,10 +30,10 @@ mf_value mf_module_split_n(mf_module m, const mf_filter *filters, int count)
     return all;
 }
 
-/* A merge in progress: what has been made in the place of what, so that what was shared stays shared. */
+/* A merge in progress: which new objects were made for which old ones, so that shared objects stay shared. */
 typedef struct merge {
-    MF_VECTOR(mf_object *) from; /* cells and modules of the old one, borrowed */
-    MF_VECTOR(mf_object *) to;   /* of the new one, retained */
+    MF_VECTOR(mf_object *) from; /* cells and modules of the old module, borrowed */
+    MF_VECTOR(mf_object *) to;   /* their counterparts in the new one, retained */
 } merge;
 
 static mf_object *merged_already(const merge *w, const mf_object *from)
@@ -56,7 +56,7 @@ static bool note_merged(merge *w, mf_object *from, mf_object *to)
     return false;
 }
 
-/* The part of those dicts that has the name, of each that has one, in `out`. */
+/* Stores in `out` the parts named `name` of those dicts that have one; returns their number. */
 static int parts_named(const char *name, const mf_value *values, int count, mf_value *out)
 {
     int n = 0;
@@ -69,7 +69,7 @@ static int parts_named(const char *name, const mf_value *values, int count, mf_v
     return n;
 }
 
-/* Values are dicts whose keys are members that hold something. */
+/* Checks that the values are dicts whose keys name states or modules. */
 static mf_error_object *check_names(const mf_module_object *m, const char *path, const mf_value *values, int count)
 {
     for (int i = 0; i < count; i++) {
@@ -88,7 +88,7 @@ static mf_error_object *check_names(const mf_module_object *m, const char *path,
 
 static mf_object *merged(merge *w, mf_module_object *m, const char *path, const mf_value *values, int count, mf_error_object **error);
 
-/* A fresh cell in the place of one, or what came into its place before. A new reference. */
+/* A new cell in place of c, or the one that was already made for it. A new reference. */
 static mf_object *merged_cell(merge *w, mf_state_cell *c, const char *path, const mf_value *values, int count, mf_error_object **error)
 {
     mf_object *before = merged_already(w, &c->object);
@@ -135,7 +135,7 @@ static mf_error_object *merge_members(merge *w, const mf_module_object *m, mf_mo
     return error;
 }
 
-/* A module like m whose states hold the values. A new reference. */
+/* A module like m whose states hold the values, or the one already made for m. A new reference. */
 static mf_object *merged(merge *w, mf_module_object *m, const char *path, const mf_value *values, int count, mf_error_object **error)
 {
     mf_object *before = merged_already(w, &m->object);
@@ -156,7 +156,7 @@ static mf_object *merged(merge *w, mf_module_object *m, const char *path, const 
     return NULL;
 }
 
-/* A new reference, or NULL. */
+/* The first error in v, a new reference, or NULL. */
 static mf_error_object *error_in(mf_value v)
 {
     mf_object *inside = mf_first_error_in(mf_object_of(v));

@@ -1,5 +1,5 @@
-/* Modules: named states, submodules and numbers, with a C function that is called with the module itself. A module is a function: it
- * can be called, mapped and transformed. Run purely it takes its states' values as an argument and leaves the states alone. */
+/* Modules: named states, submodules, numbers and others, with a C function that is called with the module itself. A module is a function:
+ * it can be called, mapped and transformed. Its pure form takes the states' values as an argument and leaves the states unchanged. */
 #include "trace/state/module.h"
 
 #include "trace/function.h"
@@ -62,7 +62,7 @@ mf_node_ mf_node_double(double d)
     return n;
 }
 
-/* A list goes as a static of its bytes, those that count. */
+/* The list is passed as a static of its bytes, with unused entries zero. */
 mf_node_ mf_node_ints(mf_ints list)
 {
     mf_error_object *e = NULL;
@@ -82,7 +82,7 @@ const char *mf_module_path(const char *outer, const char *name)
     return path;
 }
 
-/* What a view is a view of: the paths of its states are settled there. */
+/* The module of which m is a view, or m itself: there the paths of the states are kept. */
 static mf_module_object *origin_of(mf_module_object *m) { return m->origin ? m->origin : m; }
 
 static void prepend(const mf_module_object *m, const char *name)
@@ -97,7 +97,7 @@ static void prepend(const mf_module_object *m, const char *name)
     }
 }
 
-/* The paths of x's states start with its name from now on, where no other module came first. */
+/* Puts x's name before the paths of its states, unless another module took them first. */
 static void adopt(mf_module_member *x)
 {
     mf_state_cell *c = x->kind == MF_MEMBER_STATE ? (mf_state_cell *)x->object : NULL;
@@ -111,7 +111,7 @@ static void adopt(mf_module_member *x)
         m->taken = true;
 }
 
-/* By the kinds of nodes that are handles: what they make, and of what class that has to be. */
+/* For nodes that are handles: the kind of member that they make, and the class that the handle's object must have (NULL: any). */
 static mf_member_type kind_of(int node, const mf_class **wanted)
 {
     *wanted = node == NODE_STATE      ? &mf_state_class
@@ -213,7 +213,7 @@ mf_module mf_module_n(const char *type, mf_fm call, int inputs, const mf_node_ *
     return (mf_module){ mf_handle_new(m) };
 }
 
-/* ---- modules as functions: options are the module itself */
+/* ---- modules as functions: the options are the module itself */
 
 typedef struct module_options {
     mf_object *module; /* retained */
@@ -252,7 +252,7 @@ static void module_function_print(mf_text *t, const mf_function_object *f)
     mf_module_print(t, (const mf_module_object *)((const module_options *)f->options)->module, 0);
 }
 
-/* Of the functions among its members: its own depth is limited by itself. */
+/* The depth of the functions among its members; the nesting of modules has a limit of its own. */
 static int module_depth(const void *options)
 {
     return ((const mf_module_object *)((const module_options *)options)->module)->function_depth - 1;
@@ -268,7 +268,7 @@ static const mf_function_class module_function_class = { .name = "module",
                                                          .depth = module_depth,
                                                          .print = module_function_print };
 
-/* What the function is a call of: so a module that was given as a function is a module among the members, with its states. */
+/* The module of which o is the function, or NULL: a module given as a function becomes a submodule, with its states. */
 static mf_object *module_of_function(const mf_object *o)
 {
     const mf_function_object *f = (const mf_function_object *)o;
@@ -293,7 +293,7 @@ mf_function mf_fn_module(mf_module handle)
 
 /* ---- values in and out */
 
-/* {"name": value or nested dict}; unset when no state below is accepted. path: of m, NULL at the top. */
+/* {"name": value or nested dict}; unset when no state inside is accepted. path: that of m, NULL at the top. */
 static mf_value values_of(mf_module_object *m, const mf_filter_object *which, const char *path)
 {
     mf_value *pairs = mf_alloc((2 * (size_t)m->count + 1) * sizeof *pairs), dict = { 0 };
@@ -331,11 +331,11 @@ mf_value mf_module_values(mf_module handle, mf_filter which)
     return v.handle ? v : mf_dict_n(NULL, 0);
 }
 
-/* States and what stands in their place. */
+/* States and the values that replace theirs. */
 typedef struct paired {
     MF_VECTOR(mf_state_cell *) cells;
     MF_VECTOR(mf_object *) values;
-    bool keeps_shapes; /* the values must have the shapes of what the cells hold */
+    bool keeps_shapes; /* the values must have the shapes of the cells' present values */
 } paired;
 
 static void paired_free(paired *p)
@@ -344,7 +344,7 @@ static void paired_free(paired *p)
     mf_free(p->values.at);
 }
 
-/* What a state gets by an update has the tree and the shapes of what it holds. */
+/* Checks that a state's new value has the tree and the shapes of the present one. */
 static mf_error_object *check_shape(const mf_module_object *m, const mf_module_member *x, mf_value v)
 {
     mf_object *now = mf_object_of(mf_cell_read((mf_state_cell *)x->object)), *const * old, *const * new, *self[2];
@@ -361,7 +361,7 @@ static mf_error_object *check_shape(const mf_module_object *m, const mf_module_m
     return NULL;
 }
 
-/* Pairs the cells of m with the values in a dict of the same names. An error names what has no counterpart. */
+/* Pairs the cells of m with values from a dict of the same names. An error names the key that has no counterpart. */
 static mf_error_object *pair(mf_module_object *m, mf_value values, paired *p)
 {
     for (int i = 0, n = mf_len(values); i < n; i++) {

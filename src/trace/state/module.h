@@ -1,5 +1,6 @@
-/* Modules: named members and a C function that is called with the module itself. module.c makes and runs them, members.c reads them,
- * view.c makes those that differ from another in numbers alone. Invariant: a module's members never change, so equal ones may be shared. */
+/* Modules: named members, and a C function that is called with the module itself. module.c makes and runs them, members.c reads them,
+ * view.c makes modules that differ from another one only in plain members. Invariant: a module's members never change, so equal ones may be
+ * shared. */
 #ifndef MF_TRACE_STATE_MODULE_H
 #define MF_TRACE_STATE_MODULE_H
 
@@ -11,8 +12,8 @@
 typedef struct mf_module_member {
     const char *name; /* interned */
     mf_member_type kind;
-    bool first;        /* no other module had the state or module before: its paths go through here */
-    mf_object *object; /* retained; a cell, a module, a function, a value, of a list its static */
+    bool first;        /* no module had the state or module before: its path goes through this member */
+    mf_object *object; /* retained: a cell, module, function or value; for a list its static */
     double number;
     const char *text; /* interned */
 } mf_module_member;
@@ -22,26 +23,26 @@ typedef struct mf_module_object {
     const char *type;
     void (*call)(void);
     int inputs, count;
-    int depth, function_depth; /* of the modules in it; of the functions among its members and theirs */
-    bool taken;                /* is a member of a module; of a view its origin's counts */
+    int depth, function_depth; /* of the modules inside; of the functions among its members and theirs */
+    bool taken;                /* it is a member of a module; for a view, see its origin */
     mf_module_member *members;
-    struct mf_module_object *origin;            /* retained: what this is a view of, itself no view; NULL */
-    MF_VECTOR(struct mf_module_object *) views; /* of this; held weakly, guarded by the views' lock */
+    struct mf_module_object *origin;            /* retained; the module of which this is a view, itself no view; or NULL */
+    MF_VECTOR(struct mf_module_object *) views; /* the views of this module; held weakly, guarded by view.c's lock */
 } mf_module_object;
 extern const mf_class mf_module_class;
 
-/* NULL and an error (a new reference) where the handle names no module. Borrowed. */
+/* Borrowed. NULL and an error (a new reference) when the handle does not name a module. */
 mf_module_object *mf_module_of(mf_module m, mf_error_object **error);
-/* A module without members, with room for so many; NULL when memory is out. */
+/* A module without members and with room for that many; NULL when out of memory. */
 mf_module_object *mf_module_object_new(const char *type, void (*call)(void), int inputs, int room);
 const char *mf_module_path(const char *outer, const char *name); /* "outer/name"; interned */
-/* The state or module of m that has the name; NULL: it has none. */
+/* m's own state or module of that name, or NULL. */
 const mf_module_member *mf_module_holder(const mf_module_object *m, const char *name);
-/* What the node says, but for its name; states and modules are retained and not yet taken. */
+/* Reads the member from a node, except its name. States and modules are retained but not yet adopted. */
 mf_error_object *mf_module_member_read(mf_module_member *m, const char *name, const mf_node_ *value);
-/* "Affine(...)", its lines indented twice as far as the depth; the first is where the text stands. */
+/* Appends "Affine(...)"; all lines but the first are indented by twice the depth. */
 void mf_module_print(mf_text *t, const mf_module_object *m, int depth);
-/* Of a module that goes: its origin forgets it. */
+/* Removes a view that is being destroyed from its origin's list. */
 void mf_module_view_forget(mf_module_object *view);
 
 #endif

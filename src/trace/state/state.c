@@ -1,6 +1,6 @@
-/* State cells. Outside traces a cell is read and written under one lock; inside, the trace keeps its own view (trace.c).
- * Invariant: between taking a cell and settling it no user's code runs on the thread that took it, so that who waits for it waits for
- * the library alone. */
+/* State cells. Outside traces a cell is read and written under one lock; inside, the trace has its own view of it (trace_cells.c).
+ * Invariant: between taking a cell and settling it, no user's code runs on the thread that took it, so a thread that waits for the cell
+ * waits only for the library. */
 #include "trace/state/state.h"
 
 #include "array/array.h"
@@ -13,7 +13,7 @@
 
 static pthread_mutex_t cells_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t settled = PTHREAD_COND_INITIALIZER;
-static int waiting; /* for a cell to be settled; guarded by the lock */
+static int waiting; /* the number of threads waiting for a cell to be settled; guarded by the lock */
 static _Thread_local bool takes;
 
 static void cell_destroy(mf_object *o) { mf_drop(((mf_state_cell *)o)->value); }
@@ -82,7 +82,7 @@ void mf_cell_store(mf_state_cell *c, mf_object *value)
 
 static int holders(const mf_object *o) { return atomic_load_explicit(&o->count, memory_order_acquire); }
 
-/* Whether nobody else can see the array, nor its memory. What lies in the array itself has none. */
+/* Whether nobody else holds the array or its memory. False for an array that has no separate memory. */
 static bool is_alone(const mf_object *leaf, int known_holders)
 {
     return holders(leaf) == known_holders && mf_array_is_alone((const mf_array *)leaf);
@@ -149,8 +149,8 @@ mf_cell_frame *mf_cell_frames_swap(mf_cell_frame *f)
     return before;
 }
 
-/* The value's place in the innermost frame that has the cell. A trace opened after the frame must not be cached: its key does not know
- * what the frame holds. */
+/* The place of the value in the innermost frame that has the cell, or NULL. A trace opened after the frame must not be cached, since its
+ * key does not contain the frame's values. */
 static mf_object **frame_value(const mf_state_cell *c)
 {
     for (mf_cell_frame *f = frames; f; f = f->outer)
@@ -175,7 +175,7 @@ mf_value mf_cell_read(mf_state_cell *c)
     return o ? mf_value_of(o) : mf_value_new(error);
 }
 
-/* A write that is left out makes a program that computes something else: the call being traced is the error. */
+/* Omitting a write would change what the program computes, so the call being traced fails. */
 static mf_value cannot_be_set(mf_error_object *error)
 {
     mf_tracing *t = mf_trace_current();

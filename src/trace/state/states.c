@@ -24,7 +24,7 @@ mf_state mf_random_default(void)
 {
     MF_ENTER((mf_state){ MF_FORK_HANDLE });
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    static mf_state_cell *cell; /* for ever */
+    static mf_state_cell *cell; /* lives forever */
     mf_error_object *e = NULL;
     pthread_mutex_lock(&lock);
     if (!cell && (cell = mf_cell_new(MF_RANDOM_STATE, mf_random_key(0), &e)))

@@ -1,5 +1,5 @@
-/* State cells as traces see them: the first read or write of a cell makes its value an input of the trace, and what was written last becomes an
- * output. Invariant: a cell that was made in a trace is that trace's own, neither input nor output. */
+/* State cells as traces see them: the first access to a cell makes its value an input of the trace, and the value last written becomes an
+ * output. Invariant: a cell made in a trace is owned by that trace and is neither input nor output. */
 #include "trace/tracing.h"
 
 static mf_trace_cell *find_cell(mf_tracing *t, mf_state_cell *c)
@@ -10,7 +10,7 @@ static mf_trace_cell *find_cell(mf_tracing *t, mf_state_cell *c)
     return NULL;
 }
 
-/* Where t keeps the value of a cell that was made in it; NULL: the cell is older. */
+/* The place of the value of a cell that was made in t; NULL: the cell is older than t. */
 static mf_object **own_value(mf_tracing *t, const mf_state_cell *c)
 {
     for (int i = 0; i < t->own_count; i++)
@@ -27,7 +27,7 @@ bool mf_trace_own_cell(mf_tracing *t, mf_state_cell *c)
     return true;
 }
 
-/* The value of c around t: the enclosing trace's or the cell's own. A new reference. */
+/* The value of c outside t: as the enclosing trace sees it, or the cell's own. A new reference. */
 static mf_object *value_outside(mf_tracing *t, mf_state_cell *c, mf_error_object **error)
 {
     if (!t->outer)
@@ -36,7 +36,7 @@ static mf_object *value_outside(mf_tracing *t, mf_state_cell *c, mf_error_object
     return o ? mf_retain(o) : NULL;
 }
 
-/* Makes inputs for the cell's leaves as they are outside; only their types matter here, the values are bound by the caller. */
+/* Makes inputs for the cell's leaves. Only their types are used here; the caller of the program binds the values. */
 static mf_trace_cell *touch_cell(mf_tracing *t, mf_state_cell *c, mf_error_object **error)
 {
     mf_trace_cell *found = find_cell(t, c);

@@ -1,5 +1,5 @@
-/* Views: modules over the same states and functions as another, with other numbers (nnx.view). Invariant: equal views of one module are one
- * object as long as somebody holds it, so what was traced of one is found by the other. */
+/* Views: modules with the same states and functions as another one but other plain members (nnx.view). Invariant: equal views of one module
+ * are one object as long as somebody holds it, so what was traced for one is found for the other. */
 #include "trace/state/module.h"
 
 #include "trace/function.h"
@@ -21,7 +21,7 @@ void mf_module_view_forget(mf_module_object *view)
     pthread_mutex_unlock(&lock);
 }
 
-/* What a view sets: members that are asked for by name. */
+/* A member that the view sets, requested by name. */
 typedef struct setting {
     mf_module_member member;
     bool found;
@@ -31,7 +31,7 @@ typedef struct settings {
     setting *at;
 } settings;
 
-/* The same number to the bit, NaN too. */
+/* Compares numbers bitwise, so that a NaN equals itself. */
 static uint64_t bits_of(double d)
 {
     uint64_t bits;
@@ -52,7 +52,7 @@ static bool same_members(const mf_module_object *a, const mf_module_object *b)
     return true;
 }
 
-/* The one view of the origin that equals v, whose reference is taken: another one that is there already, the origin itself, or v. */
+/* Interns v, whose reference is taken: returns the origin if it equals v, an existing equal view, or v. */
 static mf_module_object *interned(mf_module_object *origin, mf_module_object *v)
 {
     mf_module_object *found = same_members(origin, v) ? mf_retain(origin) : NULL;
@@ -66,13 +66,13 @@ static mf_module_object *interned(mf_module_object *origin, mf_module_object *v)
     pthread_mutex_unlock(&lock);
     if (added)
         return v;
-    mf_drop(v); /* it knows of no origin, so nobody is told */
+    mf_drop(v); /* v has no origin yet, so nothing is unregistered */
     return found;
 }
 
 static mf_module_object *view_of(mf_module_object *m, const settings *s, mf_error_object **error);
 
-/* The member as the view has it, retained. */
+/* Replaces the member by the view's, retained. */
 static bool set_member(mf_module_member *x, const settings *s, mf_error_object **error)
 {
     if (x->kind == MF_MEMBER_MODULE) {
@@ -97,7 +97,7 @@ static bool set_member(mf_module_member *x, const settings *s, mf_error_object *
     return true;
 }
 
-/* A new reference: m itself where nothing in it changes. */
+/* The view of m, a new reference; m itself if nothing in it changes. */
 static mf_module_object *view_of(mf_module_object *m, const settings *s, mf_error_object **error)
 {
     mf_module_object *v = mf_module_object_new(m->type, m->call, m->inputs, m->count);

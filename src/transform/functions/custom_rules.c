@@ -1,5 +1,5 @@
 /* custom_jvp and custom_vjp as functions: the inner function's program becomes one equation that carries the user's rule. The rule's C
- * functions are traced when a derivative is asked for, under the axes in scope where the call was recorded; a rule must not capture
+ * functions are traced when a derivative is needed, under the axes that were in scope when the call was recorded. A rule must not capture
  * traced values and must not touch states. */
 #include "ops/control/custom.h"
 
@@ -11,7 +11,7 @@
 #include <string.h>
 
 typedef struct custom_options {
-    mf_object *first, *second; /* retained functions: jvp's rule; or forward and backward */
+    mf_object *first, *second; /* retained functions: the jvp rule; or the forward and backward rules */
 } custom_options;
 
 static void options_destroy(mf_function_object *f)
@@ -28,7 +28,7 @@ static int options_depth(const void *options)
     return first > second ? first : second;
 }
 
-/* A rule: the user's functions and the trees of the call's arguments and result. */
+/* A rule: the user's functions, and the structures of the call's arguments and result. */
 typedef struct custom_rule {
     mf_custom_rule rule;
     mf_function_object *first, *second; /* retained */
@@ -84,13 +84,13 @@ static const mf_structure *arguments_tuple(const custom_rule *r)
     return mf_structure_node(MF_NODE_TUPLE, NULL, r->arguments, r->arg_count);
 }
 
-/* A builder with p's inputs made by `input`, p inlined. */
+/* A builder into which a program p is inlined: p's inputs, its outputs, and the outputs chosen for the new program. */
 typedef struct rewrap {
     mf_builder b;
     mf_variable **in, **out, **chosen;
 } rewrap;
 
-/* results: at most so many, or as many as p has. */
+/* results: the number of outputs to be chosen if it may exceed p's. */
 static bool rewrap_begin(rewrap *w, const custom_rule *r, const mf_program *p, int results, mf_error_object **error)
 {
     int room = results > p->out_count ? results : p->out_count;
@@ -175,7 +175,7 @@ static mf_program *trace_forward(const mf_custom_rule *rule, const mf_type *cons
     return p;
 }
 
-/* The tree of the residuals is that of the forward rule, traced for the same primals (found in the cache). */
+/* The structure of the residuals is that of the forward rule's, traced for the same primals (found in the cache). */
 static const mf_structure *residual_structure(const custom_rule *r, const mf_type *const *primals, int count, mf_error_object **error)
 {
     mf_traced *t = trace_rule(r, r->first, r->arguments, r->arg_count, primals, count, error);
@@ -184,8 +184,8 @@ static const mf_structure *residual_structure(const custom_rule *r, const mf_typ
     return s;
 }
 
-/* Which of the cotangents `given` belongs to each leaf of the arguments, -1 where None stands for it or for a tree around it. False: the
- * trees part. at[0] counts the leaves of `given`, at[1] those of `wanted`. */
+/* For each leaf of the arguments: which of the cotangents `given` belongs to it, or -1 where None stands for it or for a tree around it.
+ * False: the trees differ. at[0] counts the leaves of `given`, at[1] those of `wanted`. */
 static bool match_cotangents(const mf_structure *given, const mf_structure *wanted, int *at, int *found)
 {
     if (given == wanted || given->kind == MF_NODE_NONE) {
@@ -214,7 +214,7 @@ static mf_program *trace_backward(const mf_custom_rule *rule, const mf_type *con
     const mf_structure *residuals = residual_structure(r, primals, primal_count, error);
     if (!residuals)
         return NULL;
-    /* The cotangent's tree has a leaf for every result; integers get zeros. Their types come from the forward program's results. */
+    /* The cotangent's tree has a leaf for every result; integer results get zeros. The types are those of the forward program's results. */
     mf_traced *forward = trace_rule(r, r->first, r->arguments, r->arg_count, primals, primal_count, error);
     int m = residuals->leaf_count, results = r->result->leaf_count, n = 0;
     const mf_type **all = forward ? mf_alloc(((size_t)(m + results) + 1) * sizeof *all) : NULL;
@@ -277,7 +277,7 @@ static custom_rule *make_rule(mf_function_object *f, const mf_signature *s, cons
     return r;
 }
 
-/* The program with captures first, as the equation wants it, and the equation over inputs in the usual order. */
+/* Makes the inner program with captures first, as the equation needs it, and a program of that equation with inputs in the usual order. */
 static mf_program *call_program(const mf_traced *inner, const mf_signature *s, const mf_op *op, custom_rule *r, mf_error_object **error)
 {
     const mf_program *p = inner->program;

@@ -1,5 +1,5 @@
-/* grad, value_and_grad and jvp as functions: the inner function's program through the program transforms of this room.
- * Cells written by the inner function are auxiliary results: they pass through. Cells that it reads are differentiated when asked for. */
+/* grad, value_and_grad and jvp as functions, made of the program transforms in rules/. Cells written by the inner function are auxiliary
+ * results. Gradients with respect to cells that it reads are computed on request. */
 #include "base/memory/vector.h"
 #include "passes/passes.h"
 #include "trace/dispatch.h"
@@ -16,9 +16,9 @@
 /* ---- grad and value_and_grad */
 
 typedef struct grad_options {
-    mf_ints argnums; /* empty: argument 0, and a bare gradient */
+    mf_ints argnums; /* empty: argument 0, and the gradient is not in a tuple */
     bool has_aux, with_value, allow_int, holomorphic;
-    const mf_filter_object *states; /* immortal; NULL: none. Then argument 0 has to be named */
+    const mf_filter_object *states; /* immortal; NULL: none. If set, argument 0 is included only when named */
 } grad_options;
 
 static bool chosen(const grad_options *o, int argument, int count)
@@ -71,7 +71,7 @@ static mf_error_object *check_arguments(const mf_function_object *f, const mf_si
     return NULL;
 }
 
-/* The scalar result to differentiate, and the auxiliary tree beside it. */
+/* Checks that the result is a scalar that can be differentiated, with an auxiliary tree beside it if has_aux. */
 static mf_error_object *check_result(const mf_function_object *f, const mf_traced *t, const grad_options *o)
 {
     const mf_structure *r = t->result, *value = r;
@@ -98,7 +98,7 @@ static mf_error_object *check_result(const mf_function_object *f, const mf_trace
     return NULL;
 }
 
-/* The structure of the gradients: the chosen argument's, or a tuple of several. */
+/* The structure of the arguments' gradients: the chosen argument's, or a tuple of several. */
 static const mf_structure *argument_structure(const grad_options *o, const mf_signature *s)
 {
     if (o->argnums.count == 0)
@@ -109,7 +109,7 @@ static const mf_structure *argument_structure(const grad_options *o, const mf_si
     return o->argnums.count == 1 ? parts[0] : mf_structure_node(MF_NODE_TUPLE, NULL, parts, o->argnums.count);
 }
 
-/* Of the states' gradients, the arguments', or a tuple of both. */
+/* The structure of all gradients: the states', the arguments', or a tuple of both. */
 static const mf_structure *gradient_structure(const grad_options *o, const mf_signature *s, const mf_diff_states *d)
 {
     const mf_structure *arguments = d->structure && !o->argnums.count ? NULL : argument_structure(o, s);
@@ -126,14 +126,14 @@ static int first_leaf(const mf_signature *s, int argument)
     return n;
 }
 
-/* What the gradient program's outputs become, as they are chosen. */
+/* The outputs chosen from the gradient program, so far. */
 typedef struct chosen_outputs {
     MF_VECTOR(int) at;
     MF_VECTOR(mf_object *) statics; /* by result leaf: a static (borrowed), or NULL */
-    bool some_static, memory;       /* memory: still there */
+    bool some_static, memory;       /* memory: still available */
 } chosen_outputs;
 
-/* The next leaf of the result: output `at` of the program, or a static. */
+/* Chooses the next leaf of the result: output `at` of the program, or a static. */
 static void choose_leaf(chosen_outputs *c, int at, mf_object *is_static)
 {
     c->memory = c->memory && mf_vector_push(&c->statics, is_static) && (is_static || mf_vector_push(&c->at, at));
@@ -152,7 +152,7 @@ static void choose_results(chosen_outputs *c, const mf_traced *inner, int from, 
     }
 }
 
-/* The states' gradients: outputs of the program from `first` on are the gradients of its inputs with wrt. */
+/* Chooses the states' gradients. The program's outputs from `first` on are the gradients of the inputs with wrt, in order. */
 static void choose_states(chosen_outputs *c, const mf_diff_states *d, const bool *wrt, int first)
 {
     for (int i = 0; i < d->at.count; i++) {
@@ -164,7 +164,7 @@ static void choose_states(chosen_outputs *c, const mf_diff_states *d, const bool
     }
 }
 
-/* The arguments' gradients, in the order of argnums. */
+/* Chooses the arguments' gradients, in the order of argnums. */
 static void choose_gradients(chosen_outputs *c, const grad_options *o, const mf_signature *s, int first)
 {
     if (!o->argnums.count && o->states)
@@ -181,7 +181,7 @@ static void choose_gradients(chosen_outputs *c, const grad_options *o, const mf_
     mf_free(position);
 }
 
-/* Which inputs of f's program: those of the chosen arguments and states. */
+/* Which inputs of f's program to differentiate: those of the chosen arguments and states. */
 static bool *chosen_inputs(const grad_options *o, const mf_signature *s, const mf_program *p, const mf_diff_states *d)
 {
     bool *wrt = mf_calloc((size_t)p->in_count + 1, sizeof *wrt);
@@ -194,7 +194,7 @@ static bool *chosen_inputs(const grad_options *o, const mf_signature *s, const m
     return wrt;
 }
 
-/* f's program, then the gradients. */
+/* The program that computes f's results and then the gradients. */
 static mf_program *gradients_of(const mf_signature *s, const mf_program *p, const bool *wrt, mf_error_object **error)
 {
     mf_program *g = wrt ? mf_grad_program(p, s->env, wrt, error) : NULL;
@@ -299,7 +299,7 @@ mf_function mf_value_and_grad_opt(mf_function f, const mf_grad_options *o)
 
 /* ---- jvp: a function of (primals, tangents), both tuples of the arguments */
 
-/* The signature of the inner function when its arguments come as one tuple argument. */
+/* The signature of the inner function, whose arguments come as one tuple. */
 static mf_error_object *untuple(const mf_function_object *f, const mf_signature *s, const char *what, mf_signature *inner)
 {
     const mf_structure *tuple = s->structures[0];
@@ -336,7 +336,7 @@ static mf_error_object *check_tangents(const mf_function_object *f, const mf_sig
     return NULL;
 }
 
-/* Inputs of the result: primals, tangents (all), captures, cells. Outputs: results, tangents, writes. */
+/* Inputs of the result: primals, all tangents, captures, cells. Outputs: results, tangents, written cells. */
 static mf_program *jvp_wrap(const mf_traced *inner, const mf_signature *s, const mf_program *j, const bool *has, const bool *out_tangent,
                             mf_error_object **error)
 {

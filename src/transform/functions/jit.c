@@ -1,5 +1,5 @@
 /* jit and remat: a call of the inner function becomes one equation that holds its program. At the top level that equation is the whole
- * program, so jit costs nothing there; inside other traces it keeps the inner program whole for those who read it. */
+ * program, so jit costs nothing there; inside other traces it keeps the inner program together. */
 #include "base/memory/vector.h"
 #include "ops/ops.h"
 #include "trace/dispatch.h"
@@ -10,7 +10,7 @@
 
 typedef struct call_options {
     mf_ints static_argnums, donate_argnums;
-    bool prevent_cse; /* this and the rest: of remat */
+    bool prevent_cse; /* this and policy are remat's */
     mf_policy policy;
 } call_options;
 

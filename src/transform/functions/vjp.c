@@ -1,5 +1,5 @@
-/* vjp, linearize and linear_transpose as functions: programs that run at once, and linear ones as functions that hold what they need of
- * the first. Cells written by the inner function are auxiliary results, as in gradient.c. */
+/* vjp, linearize and linear_transpose as functions: a program that runs at once, and a linear one that becomes a function holding the
+ * values that it needs of the first. Cells written by the inner function are auxiliary results, as in gradient.c. */
 #include "ops/emit.h"
 #include "trace/function.h"
 #include "transform/rules/sweep.h"
@@ -9,13 +9,13 @@
 #include <manyfold/transforms.h>
 #include <string.h>
 
-/* ---- linear functions: a program over what is given at a call and what is held */
+/* ---- linear functions: a program over the arguments of a call and the held values */
 
 typedef struct linear_options {
-    mf_object *program;        /* retained mf_traced: what is given, then what is held, as typed leaves */
+    mf_object *program;        /* retained mf_traced; its typed leaves: the arguments' leaves, then the held ones */
     mf_object *held;           /* retained tree or leaf */
-    const mf_structure *takes; /* of the argument, or, when many, of the tuple of arguments */
-    const char *each, *like;   /* words for messages: "cotangent", "result" */
+    const mf_structure *takes; /* structure of the argument or, if many, of the tuple of arguments */
+    const char *each, *like;   /* for messages: "cotangent", "result" */
     bool many;
     uint64_t serial;
 } linear_options;
@@ -68,7 +68,7 @@ static mf_value linear_call(mf_function_object *f, const mf_value *arguments, in
     return v;
 }
 
-/* Transformed by itself: what it holds enters as captured values, and every such function is another, so nothing is kept. */
+/* When such a function is transformed, the held values become captures; and as each such function is distinct, its trace is not cached. */
 static mf_traced *linear_trace(mf_function_object *f, const mf_signature *s, mf_error_object **error)
 {
     mf_traced *t = mf_trace_by_calling(f, s, error);
@@ -95,7 +95,7 @@ static mf_function linear_function(mf_traced *program, mf_object *held, linear_o
 
 /* ---- their programs */
 
-/* A builder, and lists that it is wired with: inputs and outputs of an inner program, outputs of the new one. */
+/* A builder, and the lists for wiring an inner program into the new one: its inputs and outputs, and the new program's outputs. */
 typedef struct wiring {
     mf_builder b;
     mf_variable **in, **out, **chosen;
@@ -111,7 +111,7 @@ static void wiring_begin(wiring *w, const mf_axis_env *env, int in, int out, int
         mf_builder_fail_memory(&w->b);
 }
 
-/* The program as a traced function without captures. */
+/* Finishes the program as a traced function without captures. */
 static mf_traced *wiring_end(wiring *w, int count, const mf_structure *result, mf_error_object **error)
 {
     static const mf_traced nothing;
@@ -127,9 +127,9 @@ static const mf_structure *arguments_of(const mf_signature *s)
     return mf_structure_node(MF_NODE_TUPLE, NULL, s->structures, s->arg_count);
 }
 
-/* The backward program takes residuals, then cotangents of inexact results, and gives cotangents of inexact inputs. Rearranged: inputs
- * are the cotangents of the first `results` leaves of the result (strong types), then the residuals; outputs a cotangent for every
- * argument leaf. */
+/* The backward program takes residuals, then cotangents of inexact results, and gives cotangents of inexact inputs. Rearranged: inputs are
+ * the cotangents of the first `results` leaves of the result (strong types), then the residuals; outputs are one cotangent per argument
+ * leaf. */
 static mf_traced *backward_traced(const mf_traced *inner, const mf_signature *s, const mf_program *backward, int results, int residuals,
                                   mf_error_object **error)
 {
@@ -142,7 +142,7 @@ static mf_traced *backward_traced(const mf_traced *inner, const mf_signature *s,
         if (mf_dtype_is_inexact(p->out[i]->type->dtype))
             w.in[k++] = ct;
     }
-    for (int i = results; i < p->out_count && !w.b.error; i++) /* auxiliary results, written cells */
+    for (int i = results; i < p->out_count && !w.b.error; i++) /* auxiliary results and written cells */
         if (mf_dtype_is_inexact(p->out[i]->type->dtype))
             w.in[k++] = mf_cotangent_zeros(&w.b, p->out[i]->type);
     for (int i = 0; i < residuals && !w.b.error; i++)
@@ -154,8 +154,8 @@ static mf_traced *backward_traced(const mf_traced *inner, const mf_signature *s,
     return wiring_end(&w, m, arguments_of(s), error);
 }
 
-/* The linear program takes residuals, then tangents of inexact arguments, and gives those of the results that have one. Rearranged: inputs
- * are the tangents of every argument leaf (strong types), then the residuals; outputs a tangent for every result leaf. */
+/* The linear program takes residuals, then tangents of inexact arguments, and gives the tangents of the results that have one. Rearranged:
+ * inputs are a tangent for every argument leaf (strong types), then the residuals; outputs are a tangent for every result leaf. */
 static mf_traced *tangent_traced(const mf_traced *inner, const mf_signature *s, const mf_program *linear, const bool *gives, int results,
                                  const mf_structure *result, int residuals, mf_error_object **error)
 {
@@ -177,7 +177,7 @@ static mf_traced *tangent_traced(const mf_traced *inner, const mf_signature *s, 
     return wiring_end(&w, results, result, error);
 }
 
-/* forward: results as one tree, residuals as a list beside it */
+/* The forward program with a pair as result: the results as one tree, and the residuals as a list. */
 static mf_traced *forward_traced(const mf_traced *inner, mf_program *forward, int residuals, mf_error_object **error)
 {
     int results = mf_traced_result_count(inner), writes = inner->program->out_count - results,
@@ -205,7 +205,7 @@ static mf_traced *forward_traced(const mf_traced *inner, mf_program *forward, in
     return t;
 }
 
-/* ---- vjp and linearize: the two programs, kept by the traced function that they come from, so that a second call compiles nothing */
+/* ---- vjp and linearize: both programs are kept with the traced function that they come from, so a second call compiles nothing */
 
 typedef enum derivative { VJP, VJP_AUX, LINEARIZE, LINEARIZE_AUX } derivative;
 
@@ -213,7 +213,7 @@ static bool is_linearize(derivative kind) { return kind == LINEARIZE || kind == 
 static const char *word_of(derivative kind) { return is_linearize(kind) ? "linearize" : "vjp"; }
 static bool has_aux(derivative kind) { return kind == VJP_AUX || kind == LINEARIZE_AUX; }
 
-/* Of the result, or of its first half. */
+/* The structure of the result, or of its first half if there is an auxiliary one. */
 static const mf_structure *result_of(const mf_traced *inner, derivative kind)
 {
     return has_aux(kind) ? inner->result->children[0] : inner->result;
@@ -231,7 +231,7 @@ static void split_halves_destroy(mf_object *o)
 }
 static const mf_class split_halves_class = { "halves", split_halves_destroy };
 
-/* Leaves of the result, or of its first half, that are arrays. */
+/* The number of arrays in that structure. */
 static int differentiated(const mf_traced *inner, derivative kind)
 {
     int n = 0, count = result_of(inner, kind)->leaf_count;
@@ -293,7 +293,7 @@ static const split_halves *halves_of(mf_traced *inner, const mf_signature *s, de
     }
     if (atomic_compare_exchange_strong(place, &known, &made->object))
         return made;
-    mf_drop(made); /* another thread was faster */
+    mf_drop(made); /* another thread has stored its own */
     return (const split_halves *)known;
 }
 
@@ -321,7 +321,7 @@ static mf_value split_run(const mf_signature *s, mf_traced *inner, derivative ki
     return mf_value_new(mf_tree_child((mf_tree *)pair, 0));
 }
 
-/* A call by its abstract side. */
+/* A call by its abstract side: signature, function and traced function. */
 typedef struct abstract_call {
     mf_signature s;
     mf_leaves room;
@@ -347,7 +347,7 @@ static void abstract_end(abstract_call *c)
     mf_leaves_end(&c->room);
 }
 
-/* The arguments in a tuple or list; their count, or -1 and *error. */
+/* Stores the arguments in a tuple or list; returns their count, or -1 and *error. */
 static int arguments_in(mf_value primals, mf_value *arguments, const char *what, mf_error_object **error)
 {
     mf_object *o = mf_object_of(primals);
@@ -427,7 +427,7 @@ static mf_error_object *check_transposable(const abstract_call *c)
                : mf_error_new(MF_ERROR_ARGUMENT, "linear_transpose: %s takes or gives a static", c->f->name);
 }
 
-/* The captured values are what the function holds: inputs of the transposed program before the cotangents. */
+/* The captured values are those that the function holds: inputs of the transposed program before the cotangents. */
 static mf_traced *transposed_traced(const abstract_call *c, mf_error_object **error)
 {
     const mf_program *p = c->inner->program;

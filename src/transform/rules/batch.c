@@ -1,6 +1,6 @@
-/* vmap: every equation that has a batched operand, or speaks of the mapped axis, is replaced by what its op's batch emits.
- * Invariant: a variable's batch dimension is one known position of its new variable, or none; what does not depend on the mapped
- * inputs is computed once. */
+/* vmap: every equation that has a batched operand or uses the mapped axis is replaced by what its op's batch rule emits. Invariant: a
+ * variable's batch dimension is one known position of its new variable, or none; what does not depend on the mapped inputs is computed
+ * once. */
 #include "transform/rules/sweep.h"
 #include "transform/transform.h"
 
@@ -74,7 +74,7 @@ static void batch_equation(mapped *m, const mf_eqn *e)
     }
 }
 
-/* Output o where the caller wants it. */
+/* Output o with its batch dimension where the caller wants it. */
 static mf_variable *placed(mapped *m, int o, int *out_axis)
 {
     const mf_variable *v = m->p->out[o];

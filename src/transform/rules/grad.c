@@ -1,10 +1,10 @@
-/* Reverse mode: forward mode, then partial evaluation with the primal inputs known, then transposition of what is left, which is
- * linear in the tangents. Invariant: primal results and residuals come from the known half alone. */
+/* Reverse mode: forward mode, then partial evaluation with the primal inputs known, then transposition of the unknown half, which is linear
+ * in the tangents. Invariant: primal results and residuals are computed by the known half alone. */
 #include "transform/rules/sweep.h"
 #include "transform/rules/tangent.h"
 
-/* The halves of a program's derivative. known: the inputs; p's outputs, then residuals. linear: residuals, then tangents of the inputs
- * that have one; tangents of the outputs with gives[o]. */
+/* The two halves of a program's derivative. known: takes the inputs; gives p's outputs, then residuals. linear: takes residuals, then
+ * tangents of the inputs that have one; gives tangents of the outputs with gives[o]. */
 typedef struct halves {
     mf_partial_result parts;
     bool *has, *gives;
@@ -18,7 +18,7 @@ static void halves_drop(halves *h)
     mf_arena_free(&h->arena);
 }
 
-/* The derivative j without the tangents that nobody asked for. */
+/* The derivative j without the unwanted tangents. */
 static mf_program *wanted_tangents(mf_program *j, int primal_count, const bool *want, bool *gives, mf_error_object **error)
 {
     int *out = mf_alloc(((size_t)j->out_count + 1) * sizeof *out), count = 0;
@@ -59,12 +59,12 @@ static bool split_derivative(halves *h, mf_program *j, int in_count, int out_cou
     for (int i = 0; i < j->in_count; i++)
         known_in[i] = i < in_count;
     for (int o = out_count; o < j->out_count; o++)
-        force[o] = true; /* a tangent that depends on no tangent: a constant zero, but still a tangent */
+        force[o] = true; /* a tangent that depends on no input tangent is a constant zero, but must be an output of the linear half */
     return mf_partial_eval_program(j, env, known_in, force, known_out, &h->parts, error) &&
            check_primals_known(known_out, out_count, error);
 }
 
-/* want[o]: outputs whose tangents matter. On failure h holds nothing. */
+/* want[o]: the outputs whose tangents are needed. On failure h holds nothing. */
 static bool differentiate(halves *h, const mf_program *p, const mf_axis_env *env, const bool *wrt, const bool *want,
                           mf_error_object **error)
 {
@@ -87,7 +87,7 @@ static bool differentiate(halves *h, const mf_program *p, const mf_axis_env *env
     return good;
 }
 
-/* Transposes the linear half. gives_ct: by its inputs; instantiated for all tangents when all_zeros. */
+/* Transposes the linear half. gives_ct: by its inputs; with all_zeros, zeros are instantiated for all tangents. */
 static mf_program *transposed(halves *h, const mf_axis_env *env, bool *gives_ct, bool all_zeros, mf_error_object **error)
 {
     const mf_program *u = h->parts.unknown;
@@ -105,7 +105,7 @@ static mf_program *transposed(halves *h, const mf_axis_env *env, bool *gives_ct,
     return mf_transpose_program(u, env, linear, has, gives_ct, error);
 }
 
-/* ------------------------------------------------------------------ value and gradients */
+/* ---- value and gradients */
 
 static mf_error_object *check_scalar(const mf_program *p)
 {
@@ -114,12 +114,12 @@ static mf_error_object *check_scalar(const mf_program *p)
         return mf_error_new(MF_ERROR_ARGUMENT, "grad: the function gives no result to differentiate");
     if (t->rank)
         return mf_error_new(MF_ERROR_SHAPE, "Gradient only defined for scalar-output functions. Output was %s.", mf_type_name(t));
-    if (!mf_dtype_is_inexact(t->dtype)) /* complex ones are holomorphic, or the caller has refused them */
+    if (!mf_dtype_is_inexact(t->dtype)) /* complex results are holomorphic, or the caller has refused them */
         return mf_error_new(MF_ERROR_DTYPE, "grad requires real-valued outputs (a floating type), but got %s.", mf_dtype_name(t->dtype));
     return NULL;
 }
 
-/* Result: p's inputs; p's outputs, then the gradients. */
+/* The result takes p's inputs and gives p's outputs, then the gradients. */
 static mf_program *join(halves *h, const mf_program *p, const mf_program *t, const bool *gives_ct, const bool *wrt, const mf_axis_env *env,
                         mf_error_object **error)
 {
@@ -179,9 +179,9 @@ mf_program *mf_grad_program(const mf_program *p, const mf_axis_env *env, const b
     return result;
 }
 
-/* ------------------------------------------------------------------ vjp */
+/* ---- vjp */
 
-/* Takes a cotangent for every inexact output, hands on those that the transposed program t wants. */
+/* Takes a cotangent for every inexact output and passes on those that the transposed program t needs. */
 static mf_program *backward_of(halves *h, const mf_program *p, const mf_program *t, const mf_axis_env *env, mf_error_object **error)
 {
     mf_builder b;

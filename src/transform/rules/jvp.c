@@ -1,7 +1,6 @@
-/* Forward mode: every equation is replaced by what its op's jvp emits.
- * Invariant: the zero tangent is NULL and stays so until somebody must have a value, so what does not depend on the inputs that are
- * differentiated is copied as it stands; the tangent half is linear in the tangents, equation by equation, for the sake of
- * partial evaluation and transposition. */
+/* Forward mode: every equation is replaced by what its op's jvp rule emits. Invariant: a zero tangent is NULL until a value is required, so
+ * equations that do not depend on the differentiated inputs are copied unchanged. Each emitted tangent equation is linear in the tangents,
+ * as partial evaluation and transposition require. */
 #include "transform/rules/sweep.h"
 #include "transform/rules/tangent.h"
 

@@ -1,6 +1,6 @@
-/* Splitting a forward pass by a policy: what is kept becomes a result of it, everything else is written a second time, for the backward
- * pass to compute again. Programs of calls, maps and scans are split likewise; an equation of any other kind is kept or not as a whole.
- * Invariant: both programs have p's inputs in p's order; the values kept come last in either. */
+/* Splits a forward pass by a policy: the values to be saved become results of it, and everything else is emitted a second time, for the
+ * backward pass to recompute. Nested programs of calls, maps and scans are split likewise; any other equation is saved or not as a whole.
+ * Invariant: both programs have p's inputs in p's order; the saved values come last in both. */
 #include "transform/rules/policy.h"
 
 #include "ops/ops.h"
@@ -11,12 +11,12 @@ typedef struct keeper {
     const mf_namelist *names;
     mf_builder known, again;
     mf_arena arena;
-    mf_variable **first, **second; /* by id of p: in known, in again */
+    mf_variable **first, **second; /* by variable id of p: its variable in known, in again */
     int count, capacity;
-    mf_variable **kept; /* in known; the inputs behind p's in again are the same values */
+    mf_variable **kept; /* variables of known; the inputs of again beyond p's are the same values */
 } keeper;
 
-/* Results: p's outputs, then everything kept; p's outputs. Nothing is left out yet. */
+/* known gives p's outputs, then all saved values; again gives p's outputs. Nothing is pruned yet. */
 static bool split(const mf_program *p, const mf_axis_env *env, const char *policy, const mf_namelist *names, mf_kept *out,
                   mf_error_object **error);
 
@@ -35,7 +35,7 @@ static mf_variable *use(mf_builder *b, mf_variable **map, const mf_variable *v)
     return map[v->id];
 }
 
-/* A value of known, for again. */
+/* Saves a value of known; returns its variable in again. */
 static mf_variable *keep(keeper *k, mf_variable *v)
 {
     if (!mf_grow(&k->kept, &k->capacity, k->count + 1, sizeof *k->kept)) {
@@ -59,10 +59,10 @@ static const mf_intlist *extended(keeper *k, const mf_intlist *list, int more)
     int64_t *at = room(k, list->count + more, sizeof *at);
     for (int i = 0; at && i < list->count; i++)
         at[i] = list->at[i];
-    return at ? mf_ints_intern(at, list->count + more) : NULL; /* the kept ones are stacked in front: axis 0 */
+    return at ? mf_ints_intern(at, list->count + more) : NULL; /* saved values are stacked along axis 0 */
 }
 
-/* e's params for one of the halves: a copy with its program. NULL after failing. */
+/* A copy of e's params with the program of one half. NULL after a failure. */
 static const void *half(keeper *k, const mf_eqn *e, mf_program *p, int more_in, int more_out)
 {
     union {
@@ -92,7 +92,7 @@ static const void *half(keeper *k, const mf_eqn *e, mf_program *p, int more_in, 
     return at;
 }
 
-/* The kept operand that result o of the second call is, stacked the same way; or -1. */
+/* If result o of the second call is just a saved operand, stacked the same way: that operand; else -1. */
 static int forwarded(const mf_eqn *e, const mf_program *again, int o)
 {
     bool same = true;
@@ -106,7 +106,7 @@ static int forwarded(const mf_eqn *e, const mf_program *again, int o)
     return -1;
 }
 
-/* The kept values of the body are results of the first call and operands of the second; of a map or scan stacked. */
+/* The body's saved values are results of the first call and operands of the second, stacked for a map or scan. */
 static void split_nested(keeper *k, const mf_eqn *e, mf_variable *const *in, mf_variable **in_again)
 {
     mf_kept body;
@@ -206,7 +206,7 @@ static bool split(const mf_program *p, const mf_axis_env *env, const char *polic
     return good;
 }
 
-/* ---- only what is needed */
+/* ---- pruning */
 
 static bool prune(const mf_program *p, int first, mf_kept *out, mf_error_object **error)
 {

@@ -1,13 +1,13 @@
-/* Partial evaluation: a program is split into what the known inputs decide and the rest.
- * Invariant: an equation is on the known side exactly when all its operands are; what the unknown side needs from the known one
- * crosses as a residual, once, and neither side carries an equation or a residual that nobody uses. Constants, and what only moves
- * constants about (a broadcast zero, an iota), are made again on the unknown side: a residual would cost more. */
+/* Partial evaluation: splits a program into the part that the known inputs determine and the rest. Invariant: an equation is on the known
+ * side exactly when all its operands are known. A value that the unknown side needs from the known side crosses as a residual, once, and
+ * neither side has an unused equation or residual. Constants, and equations that only rearrange constants (a broadcast zero, an iota), are
+ * repeated on the unknown side: a residual would cost more. */
 #include "transform/rules/partial.h"
 
 #include "transform/rules/sweep.h"
 #include "transform/rules/tangent.h"
 
-/* ------------------------------------------------------------------ failing */
+/* ---- failing */
 
 bool mf_partial_failed(const mf_partial_context *c) { return c->known_builder.error || c->unknown_builder.error; }
 
@@ -21,7 +21,7 @@ void *mf_partial_room(mf_partial_context *c, int count, size_t size)
     return at;
 }
 
-/* ------------------------------------------------------------------ variables on either side */
+/* ---- variables on either side */
 
 bool mf_partial_is_known(const mf_partial_context *c, const mf_variable *v) { return v->constant || c->known[v->id]; }
 
@@ -52,7 +52,7 @@ mf_variable *mf_partial_residual(mf_partial_context *c, mf_variable *known)
     return input;
 }
 
-/* Constants and what only moves them about. */
+/* Constants and equations that only rearrange them. */
 static bool is_cheap(const mf_variable *v)
 {
     const mf_eqn *e = v->producer;
@@ -98,7 +98,7 @@ void mf_partial_set_known(mf_partial_context *c, const mf_variable *v, mf_variab
 
 void mf_partial_set_unknown(mf_partial_context *c, const mf_variable *v, mf_variable *unknown) { c->unknown[v->id] = unknown; }
 
-/* ------------------------------------------------------------------ whole equations */
+/* ---- whole equations */
 
 static void copy_whole(mf_partial_context *c, const mf_eqn *e, bool to_known)
 {
@@ -138,7 +138,7 @@ static void split(mf_partial_context *c, const mf_eqn *e)
         e->op->partial_eval(c, e);
 }
 
-/* ------------------------------------------------------------------ both programs */
+/* ---- both programs */
 
 static bool begin(mf_partial_context *c, const mf_program *p, const mf_axis_env *env, const bool *known_in)
 {
@@ -157,7 +157,7 @@ static bool begin(mf_partial_context *c, const mf_program *p, const mf_axis_env 
     return c->known && c->unknown;
 }
 
-/* The unknown program, its inputs still in the order of their making: the unknown ones, then the residuals. */
+/* The unknown program, with inputs still in order of creation: the unknown inputs, then the residuals. */
 static mf_program *finish_unknown(mf_partial_context *c, const mf_program *p, const bool *force, bool *known_out, mf_error_object **error)
 {
     mf_variable **out = mf_partial_room(c, p->out_count, sizeof *out);
@@ -177,7 +177,7 @@ static mf_program *finish_known(mf_partial_context *c, const mf_program *p, cons
     int count = 0;
     bool good = out && !mf_partial_failed(c);
     if (!good)
-        mf_builder_fail_memory(&c->known_builder); /* the unknown program exists: the failure is this one's */
+        mf_builder_fail_memory(&c->known_builder); /* the unknown program is finished, so the failure is reported by this one */
     for (int o = 0; good && o < p->out_count; o++)
         if (known_out[o])
             out[count++] = mf_partial_known(c, p->out[o]);
@@ -201,7 +201,7 @@ static mf_program *swept(mf_partial_context *c, mf_program *p, const int *in, in
     return result;
 }
 
-/* Which residuals the unknown program needs, and the order of its inputs: those residuals, then the unknown inputs. */
+/* Finds which residuals the unknown program needs, and the order of its inputs: those residuals, then the unknown inputs. */
 static bool order_inputs(mf_partial_context *c, const mf_program *unknown, bool *used, int *order, int *count)
 {
     int own = unknown->in_count - c->residual_count;

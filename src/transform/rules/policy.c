@@ -10,7 +10,7 @@
 
 typedef bool (*saves_fn)(const mf_saveable *value, const void *context);
 
-/* ---- the policies of the house */
+/* ---- the built-in policies */
 
 static bool saves_everything(const mf_saveable *v, const void *context)
 {
@@ -54,7 +54,7 @@ static mf_policy of_names(saves_fn saves, const char *const *names, int count)
 {
     MF_PARENT_ONLY((mf_policy){ 0 });
     const char **interned = count < 0 ? NULL : mf_alloc(((size_t)count + 1) * sizeof *interned);
-    if (!interned) /* keeps nothing: right, if slower */
+    if (!interned) /* saves nothing: correct, but slower */
         return mf_nothing_saveable();
     for (int i = 0; i < count; i++)
         interned[i] = mf_intern(names[i] ? names[i] : "");
@@ -76,7 +76,7 @@ static bool asks(mf_policy p, const mf_saveable *v) { return p.saves && p.saves(
 
 static bool saves_either(const mf_saveable *v, const void *context)
 {
-    const both_policies *both = context; /* NULL: memory was out */
+    const both_policies *both = context; /* NULL: interning was out of memory */
     return both && (asks(both->first, v) || asks(both->second, v));
 }
 
@@ -96,7 +96,7 @@ mf_policy mf_save_from_both_policies(mf_policy first, mf_policy second)
     return (mf_policy){ saves_either, mf_interner_get(mf_interner_static(&table), &both, sizeof both) };
 }
 
-/* ---- names for a user's own */
+/* ---- names for users' own policies */
 
 typedef struct own_policy {
     struct own_policy *next;
@@ -117,7 +117,7 @@ static const own_policy *own_named(const char *name)
     return at;
 }
 
-/* "keep_products", and "keep_products#2" for the same function with another context. Lives as long as the process. */
+/* "keep_products", or "keep_products#2" for the same function with another context. Lives as long as the process. */
 static const char *own_name(mf_policy p)
 {
     int same = 1;
@@ -138,7 +138,7 @@ static const char *own_name(mf_policy p)
     return at ? at->name : NULL;
 }
 
-/* ---- asking */
+/* ---- look-up */
 
 const char *mf_policy_name(mf_policy policy, const mf_namelist **names)
 {
@@ -154,7 +154,7 @@ const char *mf_policy_name(mf_policy policy, const mf_namelist **names)
     return own_name(policy);
 }
 
-/* By name: the function and its context. */
+/* The policy's function and context, by name. */
 static mf_policy find(const char *name, const mf_namelist *names)
 {
     for (size_t i = 0; i < sizeof house / sizeof *house; i++)

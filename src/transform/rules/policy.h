@@ -1,6 +1,6 @@
-/* Policies: which values of a rematerialised forward pass are kept for the backward pass. A policy is a name and a list of names, so that
- * programs print and compare; a user's own function gets a name of its own here.
- * Invariant: a name means one function and context for the life of the process. */
+/* Policies: which values of a rematerialised forward pass are saved for the backward pass. A policy is a name and a list of names, so that
+ * programs can be printed and compared; a user's own function is given a name here. Invariant: a name means one function and context for
+ * the life of the process. */
 #ifndef MF_TRANSFORM_RULES_POLICY_H
 #define MF_TRANSFORM_RULES_POLICY_H
 
@@ -8,14 +8,14 @@
 
 #include <manyfold/transforms.h>
 
-/* The name of a policy, and the list of names that it is about, if any. NULL (nothing is kept) for the zero policy; out of memory too. */
+/* The name of a policy, and the list of names that it uses, if any. NULL (saves nothing) for the zero policy, and when out of memory. */
 const char *mf_policy_name(mf_policy policy, const mf_namelist **names);
 bool mf_policy_known(const char *name);
-/* Whether the policy keeps what e computes. */
+/* Whether the policy saves the results of e. */
 bool mf_policy_saves(const char *name, const mf_namelist *names, const mf_eqn *e);
 
-/* p split by a policy. known: p's inputs; outputs p's first `first` outputs, then the values that are kept. again: p's inputs, then the
- * values that are kept; outputs p's other outputs. Only what those need is kept. False and *error. */
+/* Splits p by a policy. known takes p's inputs and gives p's first `first` outputs, then the saved values. again takes p's inputs, then the
+ * saved values, and gives p's other outputs. Only values that again needs are saved. False and *error on failure. */
 typedef struct mf_kept {
     mf_program *known, *again;
     int count;

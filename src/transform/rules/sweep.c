@@ -1,15 +1,15 @@
-/* Dead code within the transforms. Invariant: equations keep their order, and one with an effect is never dropped.
- * Partial evaluation makes programs of which half is not needed; they are swept here, before anything is nested in a map or a loop
- * where a needless residual would cost memory once a device or once an iteration. */
+/* Dead code elimination inside transforms. Invariant: equations keep their order, and one with an effect is never dropped. Partial
+ * evaluation makes programs of which half is unused. They are swept here, before they are nested in a map or a loop, where a needless
+ * residual would cost memory on every device or in every iteration. */
 #include "transform/rules/sweep.h"
 
 #include "passes/rewrite.h"
 
-/* ------------------------------------------------------------------ nested programs */
+/* ---- nested programs */
 
 static const void *field(const mf_eqn *e, const mf_param *p) { return (const char *)e->params + p->offset; }
 
-/* It, or the first inside of it. */
+/* e, or the first equation inside it, that uses the axis. */
 static const mf_eqn *mention_at(const mf_eqn *e, const char *axis)
 {
     if (!axis || !e->params || !e->op->params)
@@ -36,7 +36,7 @@ const mf_eqn *mf_program_mention(const mf_program *p, const char *axis)
     return found;
 }
 
-/* ------------------------------------------------------------------ emitting many results */
+/* ---- emitting many results */
 
 void mf_builder_fail_memory(mf_builder *b) { mf_builder_fail(b, mf_error_out_of_memory()); }
 
@@ -59,12 +59,12 @@ void mf_emit_into(mf_builder *b, const mf_op *op, const void *params, mf_variabl
         out[i] = good ? e->out[i] : mf_poison(b);
 }
 
-/* ------------------------------------------------------------------ liveness */
+/* ---- liveness */
 
 typedef struct kept {
     bool keep;
     bool *used_out, *used_in;
-    const void *params; /* smaller ones, or NULL */
+    const void *params; /* params of the smaller equation, or NULL */
 } kept;
 
 typedef struct sweep {
@@ -140,14 +140,14 @@ bool mf_program_uses(const mf_program *p, const bool *used_out, bool *used_in)
     return good;
 }
 
-/* ------------------------------------------------------------------ the chosen program */
+/* ---- copying the live part */
 
-/* Types do not change when dead code goes, so the program is copied without asking the type rules, which would need to know the axes. */
+/* Dead code elimination changes no types, so the program is copied without the type rules, which would need the axes. */
 typedef struct copy {
     sweep *s;
     mf_program *to;
     mf_variable **map; /* by variable id of the source */
-    bool memory;       /* still there */
+    bool memory;       /* memory: still available */
 } copy;
 
 static void *copy_room(copy *c, int count, size_t size)
@@ -182,7 +182,7 @@ static bool copy_begin(copy *c, sweep *s, int in_count)
     return c->to->in && c->to->vars && c->to->eqns;
 }
 
-/* The smaller equation has the operands in used_in and the results in used_out. */
+/* A smaller equation has the operands in used_in and the results in used_out. */
 static void copy_equation(copy *c, int index)
 {
     const mf_eqn *e = c->s->p->eqns[index];
@@ -205,7 +205,7 @@ static void copy_equation(copy *c, int index)
             out[made->out_count++] = v;
         }
     if (!c->memory)
-        return; /* the program would not have the equation, and what its params hold would be lost */
+        return; /* without memory the equation is not added, so references held by copied params would be lost */
     made->params = mf_params_copy(&c->to->arena, e->op, k->params ? k->params : e->params);
     c->memory = c->memory && (made->params || !e->params);
     if (c->memory)
@@ -214,7 +214,7 @@ static void copy_equation(copy *c, int index)
 
 static bool is_defined(const copy *c, const mf_variable *v) { return v->constant || c->map[v->id]; }
 
-/* The chosen inputs must be all that is needed. */
+/* Whether the chosen inputs include all that are needed. */
 static bool needs_are_met(const copy *c)
 {
     const mf_program *p = c->s->p;

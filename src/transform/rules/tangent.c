@@ -1,5 +1,5 @@
-/* Tangents and cotangents as values. Invariant: a tangent has the dtype and shape of its primal and is never weakly typed, so that
- * programs of tangents fit together whatever constants made them. */
+/* Tangents and cotangents as variables. Invariant: a tangent has its primal's dtype and shape and is never weakly typed, so that programs
+ * of tangents fit together whatever constants made them. */
 #include "transform/rules/tangent.h"
 
 #include "ops/emit.h"

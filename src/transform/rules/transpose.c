@@ -1,7 +1,7 @@
-/* Transposition of a linear program: what does not depend on the linear inputs runs forward, then the rest is walked backwards, each
- * equation handing the cotangents of its results to its operands.
- * Invariant: the cotangents of a variable are added in the order in which the walk meets its uses, last use first and operands from
- * the left, so the sum has one order whatever the machine. The zero cotangent is NULL. */
+/* Transposition of a linear program: the equations that do not depend on linear inputs run forward; then the others are visited in reverse
+ * order, each passing the cotangents of its results to its operands. Invariant: the cotangents of a variable are added in the order in
+ * which its uses are visited, last use first and operands from left to right, so the sum has one order on every machine. A zero cotangent
+ * is NULL. */
 #include "transform/rules/sweep.h"
 #include "transform/rules/tangent.h"
 
@@ -34,7 +34,7 @@ static void accumulate(backward *t, const mf_variable *v, mf_variable *ct, const
         t->ct[v->id] = mf_tangent_add(&t->b, t->ct[v->id], mf_tangent_fit(&t->b, ct, v->type, op));
 }
 
-/* Gives the cotangent inputs: one an output, NULL where there is none. */
+/* Makes the cotangent inputs: one per output, NULL where there is none. */
 static mf_variable **take_inputs(backward *t, const bool *linear, const bool *has_ct)
 {
     const mf_program *p = t->p;
@@ -54,7 +54,7 @@ static mf_variable **take_inputs(backward *t, const bool *linear, const bool *ha
     return seeds;
 }
 
-/* Marks what depends on linear inputs; copies the rest. */
+/* Marks equations that depend on linear inputs; copies the others. */
 static void run_forward(backward *t, const mf_eqn *e)
 {
     bool linear = false;
@@ -118,7 +118,7 @@ static mf_program *give_outputs(backward *t, const bool *linear, bool *out_ct, m
     return mf_builder_finish(&t->b, out, count, error);
 }
 
-/* The forward half may hold equations that no rule asked for. */
+/* Removes equations of the forward half that no rule used. */
 static mf_program *swept(mf_program *p, mf_error_object **error)
 {
     int *all = p ? mf_alloc(((size_t)p->out_count + 1) * sizeof *all) : NULL;
@@ -134,7 +134,7 @@ static mf_program *swept(mf_program *p, mf_error_object **error)
     return result;
 }
 
-/* An output that no linear input reaches drops its cotangent. */
+/* The cotangent of an output that depends on no linear input is dropped. */
 static void seed(backward *t, mf_variable *const *seeds)
 {
     for (int o = 0; o < t->p->out_count; o++)

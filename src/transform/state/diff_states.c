@@ -7,7 +7,7 @@
 
 void mf_diff_states_free(mf_diff_states *d) { mf_free(d->at.at); }
 
-/* By names: as a dict of dicts is sorted, level by level. */
+/* Orders paths name by name, as a dict of dicts is sorted. */
 static int by_path(const void *a, const void *b)
 {
     const unsigned char *x = (const unsigned char *)((const mf_diff_state *)a)->path,
@@ -17,7 +17,7 @@ static int by_path(const void *a, const void *b)
     return (*x == '/' ? 1 : *x * 2) - (*y == '/' ? 1 : *y * 2);
 }
 
-/* The name that starts at path[from]. */
+/* The name in path that starts at `from`. */
 static const char *name_at(const char *path, size_t from)
 {
     mf_text t = { 0 };
@@ -27,7 +27,7 @@ static const char *name_at(const char *path, size_t from)
     return name;
 }
 
-/* The structure of entries whose paths agree up to `from`. */
+/* The structure of entries whose paths are equal up to `from`. */
 static const mf_structure *structure_of(const mf_diff_state *d, int count, size_t from)
 {
     const char **names = mf_alloc(((size_t)count + 1) * sizeof *names);
@@ -63,7 +63,7 @@ static mf_error_object *check_types(const mf_touched_cell *c, const mf_traced *t
     return NULL;
 }
 
-/* Two that have one path, or a state where another's path has a module. */
+/* An error if two states have the same path, or one's path is a prefix of another's. */
 static mf_error_object *check_paths(const mf_diff_states *d, const char *what)
 {
     for (int i = 1; i < d->at.count; i++) {

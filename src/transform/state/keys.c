@@ -1,7 +1,6 @@
-/* Random states under stateful maps: every device draws from a key of its own. The state's key is split around the map into the state's
- * next key and one a device, so the state holds one key before the call and another after it, whether the function moves the state on or
- * only reads it. Invariant: only a state that holds a single key is split; one that holds a key a device already is mapped by rule, like
- * any other. */
+/* Random states under stateful maps: every device draws from a key of its own. Around the map the state's key is split into the state's
+ * next key and one per device, so the state holds a single key before and after the call, whether the function draws from it or only reads
+ * it. Invariant: only a state that holds a single key is split; one that holds a key per device is mapped by rule, like any other. */
 #include "transform/functions/mapped/mapped_call.h"
 
 #include <manyfold/array.h>
@@ -45,7 +44,7 @@ static mf_value take_rows(mf_value keys, const mf_intlist *rows)
     return taken;
 }
 
-/* key gives (next key, one key for each row that is here): a row's is by its index, wherever the row is */
+/* Maps key to (next key, one key for each row of this process). A row's key depends on its index, not on the process it is in. */
 static mf_value split_for(void *context, mf_value key)
 {
     const row_split *p = context;
@@ -66,12 +65,12 @@ static mf_traced *trace_split(const mf_type *key, const mf_axis_env *env, const 
     return f ? mf_function_trace(f, &s, error) : NULL;
 }
 
-/* The variables of a program that is built around another: its inputs, that one's outputs, the states' next keys, its own outputs. */
+/* The variables of a program built around another: the inner inputs, the inner outputs, the states' next keys, the new outputs. */
 typedef struct wrapped {
     mf_variable **in, **out, **next, **all;
 } wrapped;
 
-/* Gives every split state a key a device. */
+/* Makes the inputs; the key of a split state is replaced by one key per device. */
 static void split_inputs(mf_builder *b, const mf_traced *t, const mf_program *q, const mf_axis_env *env, const mf_mapped_call *m,
                          wrapped *w, mf_error_object **error)
 {
@@ -94,7 +93,7 @@ static void split_inputs(mf_builder *b, const mf_traced *t, const mf_program *q,
     }
 }
 
-/* The results, then the cells' new values: of a split state its next key. */
+/* Collects the results, then the cells' new values; for a split state its next key. */
 static int gather_outputs(const mf_traced *t, wrapped *w)
 {
     int n = 0, from = 0, count = mf_traced_result_count(t);

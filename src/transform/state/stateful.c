@@ -1,6 +1,6 @@
-/* Stateful maps: pmap and vmap with rules for the states that the function reads and writes. A function carries its rules to whatever
- * mapping function maps it: pmap and vmap take them off. Around the mapped function stands a StatefulMapping, which only remembers what it
- * was made of. Invariant: rules without a map around them have no effect. */
+/* Stateful maps: pmap and vmap with rules for the states that the function reads and writes. The function is wrapped to carry its rules to
+ * the mapping function, and pmap and vmap take them off. Around the mapped function is a StatefulMapping, which only records what it was
+ * made of. Invariant: rules without a map around them have no effect. */
 #include "transform/functions/mapped/mapped_call.h"
 
 #include <manyfold/state.h>
@@ -33,7 +33,7 @@ const mf_cell_rules *mf_rules_of(mf_function *f)
     return rules;
 }
 
-/* ---- the map, with what it was made of */
+/* ---- the mapping, with what it was made of */
 
 typedef struct mapping_options {
     const mf_cell_rules *rules;
@@ -117,7 +117,7 @@ mf_function mf_stateful_mapping_opt(mf_function f, const mf_pmap2_options *o)
     return mapping_make(f, o, o->mapping_fn ? o->mapping_fn : by_vmap);
 }
 
-/* A function of its own that maps in one way only. */
+/* pmap2 and vmap2: a mapping with a fixed mapping function. */
 static mf_function mapping_by(mf_function f, const mf_pmap2_options *o, const char *name, mf_mapping_fn mapping_fn)
 {
     if (o && o->mapping_fn)
@@ -137,7 +137,7 @@ mf_function mf_vmap2_opt(mf_function f, const mf_pmap2_options *o)
     return mapping_by(f, o, "vmap", by_vmap);
 }
 
-/* ---- states that come out varying unasked */
+/* ---- states that come out varying although no rule names them */
 
 mf_error_object *mf_unexpected_output(const mf_cell_rules *rules, const mf_traced *t, int output, const char *what)
 {
@@ -159,7 +159,7 @@ mf_error_object *mf_unexpected_output(const mf_cell_rules *rules, const mf_trace
     return e;
 }
 
-/* ---- looking at one */
+/* ---- inspecting a mapping */
 
 static const mf_function_object *function_seen(mf_function f)
 {

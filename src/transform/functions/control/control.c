@@ -1,5 +1,5 @@
-/* cond, switch, while_loop, fori_loop and scan as functions: the bodies are traced, brought onto shared inputs, and bound as one equation.
- * Outside a trace that equation runs at once. Operands of an equation: what bodies captured, then the caller's, then cells. */
+/* cond, switch, while_loop, fori_loop and scan as functions: the bodies are traced, given common inputs, and bound as one equation, which
+ * runs at once outside a trace. Operands of an equation: the bodies' captures, then the caller's operands, then cells. */
 #include "ops/ops.h"
 #include "trace/dispatch.h"
 #include "transform/functions/control/branches.h"
@@ -18,7 +18,7 @@ static mf_error_object *refuse_statics(const mf_function_object *f, const mf_tra
     return NULL;
 }
 
-/* Traces f on one or two trees of leaves, as arguments of their own. */
+/* Traces f on these arguments. */
 static mf_traced *trace_body(mf_function function, const mf_value *arguments, int count, mf_error_object **error)
 {
     mf_function_object *f = mf_function_of(function, error);
@@ -36,7 +36,7 @@ static mf_traced *trace_body(mf_function function, const mf_value *arguments, in
     return t;
 }
 
-/* The leaves of a value as handles; an error when one is no array. */
+/* Handles for the leaves of a value; an error if one is not an array. */
 static mf_error_object *leaf_values(mf_value v, const char *what, const mf_structure **structure, mf_values *out)
 {
     mf_object *o = mf_object_of(v), *const * leaves, *self;
@@ -55,7 +55,7 @@ static mf_error_object *leaf_values(mf_value v, const char *what, const mf_struc
     return NULL;
 }
 
-/* Results of a control op: the user's tree, and cells written back. */
+/* The result of a control op as the user's tree, after the cells were written back. */
 static mf_value finish(const mf_shared *u, const mf_structure *result, const mf_value *out)
 {
     mf_object *first = result->leaf_count + u->cell_types.count ? mf_object_of(out[0]) : NULL;
@@ -77,7 +77,7 @@ static mf_error_object *branches_differ(const char *op, const mf_traced *a, cons
     return e;
 }
 
-/* The types all branches agree on: they may differ in weak flags only, and then the result is strong. */
+/* The common types of all branches. They may differ in weak flags; then the result is strong. */
 static mf_error_object *common_types(const char *op, mf_traced *const *t, int count, const mf_type **types)
 {
     for (int i = 0; i < t[0]->result->leaf_count; i++) {
@@ -184,19 +184,20 @@ mf_value mf_switch_n(mf_value index, const mf_function *branches, int count, mf_
     return cond_of("switch", mf_astype(i, MF_I32), branches, count, operand);
 }
 
-/* ---- loops: the carry's types must be a fixpoint of the body; weak flags may give way once */
+/* ---- loops: the carry's types must be a fixpoint of the body; a weak type may be made strong once */
 
 static bool only_weak_differs(const mf_type *a, const mf_type *b) { return a != b && mf_type_strong(a) == mf_type_strong(b); }
 
-/* The dtype of a number that becomes what the body makes of it, as C's 0 in a loop over floats does; its own where it cannot. */
+/* The dtype to which a weak carry is converted, given what the body returns (a C 0 in a loop over floats becomes float); its own if none
+ * fits. */
 static mf_dtype promoted(const mf_type *in, const mf_type *out)
 {
     bool weak, same_shape = in->rank == out->rank && !memcmp(in->dims, out->dims, (size_t)in->rank * sizeof *in->dims);
     return in->weak && same_shape ? mf_dtype_promote(in->dtype, true, out->dtype, out->weak, &weak) : in->dtype;
 }
 
-/* Whether the body gives the carry's types back. *again: some leaf was weak and must be made strong, or of the body's dtype (in carry), and
- * traced anew. */
+/* Checks that the body returns the carry's types. *again: some leaf of `carry` was weak and has been converted to a strong type or to the
+ * body's dtype, so the body must be traced again. */
 static mf_error_object *check_carry(const char *op, const mf_traced *body, const mf_structure *wanted, const mf_structure *given,
                                     mf_value *carry, bool *again)
 {
@@ -229,7 +230,7 @@ static mf_error_object *check_carry(const char *op, const mf_traced *body, const
 
 /* ---- while */
 
-/* Operands: what the test captured, what the body did, the carry, and the cells of both. */
+/* Operands: the test's captures, the body's captures, the carry, and the cells of both. */
 static mf_error_object *while_operands(const mf_shared *test, const mf_shared *body, const mf_values *carry, mf_values *in)
 {
     mf_error_object *error = mf_shared_capture_values(test, in);
@@ -242,7 +243,7 @@ static mf_error_object *while_operands(const mf_shared *test, const mf_shared *b
 
 static mf_value bind_while(mf_traced *test, mf_traced *body, const mf_structure *s, const mf_values *carry, mf_error_object **error)
 {
-    mf_shared u = { 0 }, w = { 0 }; /* body's and test's; the cells of both are carried, in u */
+    mf_shared u = { 0 }, w = { 0 }; /* the body's and the test's; the cells of both are in u and are carried */
     mf_values in = { 0 };
     const mf_type **types = mf_calloc((size_t)s->leaf_count + 1, sizeof *types);
     mf_value *out = NULL, result = { 0 };
@@ -342,7 +343,7 @@ static mf_error_object *scan_length(const mf_value *xs, int count, const mf_scan
     return NULL;
 }
 
-/* Traces f(carry, x). x's tree has no array yet: the signature is made of types. */
+/* Traces f(carry, x). There is no array for x yet, so the signature is made of types. */
 static mf_traced *trace_step(mf_function function, const mf_structure *cs, const mf_value *carry, const mf_structure *xs_structure,
                              const mf_value *xs, mf_error_object **error)
 {
@@ -377,7 +378,8 @@ static mf_traced *trace_step(mf_function function, const mf_structure *cs, const
     return t;
 }
 
-/* scan's body takes consts, carry, xs and gives carry, ys; a shared program takes captures, carry, xs, cells: the cells join the carry. */
+/* A scan's body maps (consts, carry, xs) to (carry, ys); a shared program takes (captures, carry, xs, cells). Here the cells join the
+ * carry. */
 static mf_program *scan_body(const mf_shared *u, const mf_program *shared, int carry, int xs, int ys, mf_error_object **error)
 {
     mf_builder b;
@@ -419,7 +421,7 @@ static mf_error_object *scan_operands(const mf_shared *u, const mf_values *carry
     return error ? error : mf_values_append(in, xs->at, xs->count);
 }
 
-/* An unset value when memory is out. */
+/* Returns an unset value when out of memory. */
 static mf_value call_scan(const mf_shared *u, const mf_traced *t, const mf_scan_params *params, int64_t unroll, int carry,
                           const mf_values *in)
 {
@@ -437,7 +439,7 @@ static mf_value call_scan(const mf_shared *u, const mf_traced *t, const mf_scan_
         mf_free(out);
         return mf_value_new(error);
     }
-    mf_value *ordered = out + results; /* back to results, then cells */
+    mf_value *ordered = out + results; /* back to the order results, cells */
     memcpy(ordered, out, (size_t)carry * size);
     memcpy(ordered + carry, out + carry + cells, ys * size);
     memcpy(ordered + carry + ys, out + carry, (size_t)cells * size);
@@ -508,7 +510,7 @@ mf_value mf_scan_opt(mf_function f, mf_value carry, mf_value xs, const mf_scan_o
     return error ? mf_value_new(error) : result;
 }
 
-/* ---- fori_loop: a scan over (i, carry) where the bounds are known numbers, so that it has a reverse mode; else a while over (i, upper,
+/* ---- fori_loop: a scan over (i, carry) if the bounds are known numbers, so that it has a reverse mode; else a while over (i, upper,
  * carry) */
 
 static mf_value fori_step(void *context, mf_value carry, mf_value unused)
@@ -518,7 +520,7 @@ static mf_value fori_step(void *context, mf_value carry, mf_value unused)
     return mf_tuple(mf_tuple(mf_add(i, 1), next), unused);
 }
 
-/* The number of a bound that is an array; waits for it. */
+/* Reads a bound that is an array, waiting for it. */
 static bool known_bound(mf_value v, int64_t *number)
 {
     mf_array *a = mf_object_is(mf_object_of(v), &mf_array_class) ? (mf_array *)mf_object_of(v) : NULL;
@@ -527,7 +529,7 @@ static bool known_bound(mf_value v, int64_t *number)
     unsigned char element[16];
     mf_error_object *error = mf_array_element(a, element);
     if (error)
-        mf_error_ignore(error); /* whoever uses the bound has it */
+        mf_error_ignore(error); /* the op that uses the bound reports it */
     else
         *number = mf_load_i64(a->type->dtype, element);
     return !error;
@@ -557,7 +559,7 @@ mf_value mf_fori_loop_n(mf_value lower, mf_value upper, mf_function body, mf_val
     int64_t first, last;
     if (known_bound(low, &first) && known_bound(high, &last) && !__builtin_sub_overflow(last, first, &last)) {
         mf_scan_options o = { .length = last > 0 ? last : 0 };
-        mf_value rounds = last > 0 ? mf_none() : mf_zeros(MF_SHAPE(0), MF_BOOL); /* a length of 0 means that none is given */
+        mf_value rounds = last > 0 ? mf_none() : mf_zeros(MF_SHAPE(0), MF_BOOL); /* a length of 0 would mean "not given" */
         mf_value start = mf_tuple(mf_astype(low, dtype), carry);
         return mf_get(mf_get(mf_scan_opt(mf_closure(fori_step, &body), start, rounds, &o), 0), 1);
     }

@@ -1,6 +1,6 @@
-/* lax.scan's unroll: rounds of a scan go through its body in blocks, one after the other in one program; those that fill no block are a
- * scan of single rounds behind it, or with reverse before it, for there the blocks at the end come first. A block's rows stand one behind
- * the other along the first dimension of an element, so no array has a dimension more, and a round's are in one piece. */
+/* lax.scan's unroll: a scan over blocks of rounds, with the body repeated in one program. Rounds that fill no block are a scan of single
+ * rounds after it, or before it with reverse, which starts with the blocks at the end. The rows of a block are concatenated along the first
+ * dimension of an element, so that no array gets a further dimension and each round's rows are contiguous. */
 #include "transform/functions/control/unroll.h"
 
 #include "ops/emit.h"
@@ -9,7 +9,7 @@
 #include <manyfold/numpy.h>
 #include <string.h>
 
-/* Of one round's array the type of a block's. */
+/* The type of a block of `unroll` arrays of type t. */
 static const mf_type *block_type(const mf_type *t, int64_t unroll)
 {
     if (!t->rank)
@@ -20,7 +20,7 @@ static const mf_type *block_type(const mf_type *t, int64_t unroll)
     return mf_type_with_shape(t, t->rank, dims);
 }
 
-/* Round k of a block. */
+/* The part of a block that is round k's. */
 static mf_variable *round_of(mf_builder *b, mf_variable *block, const mf_type *t, int64_t k)
 {
     int64_t size = t->rank ? t->dims[0] : 1;
@@ -34,11 +34,11 @@ static mf_variable *block_of(mf_builder *b, mf_variable **rounds, int count)
     return e_concatenate(b, rounds, count, 0);
 }
 
-/* The body's arrays while rounds are appended. */
+/* The body's variables while rounds are appended. */
 typedef struct round_block {
     const mf_scan_params *scan;
-    int count, fixed, carry, ys;              /* rounds; consts and carry; carry; ys */
-    mf_variable **in, **given, **out, **rows; /* of the block, of a round, of a round, ys by round */
+    int count, fixed, carry, ys;              /* number of rounds; of consts and carry; of carry; of ys */
+    mf_variable **in, **given, **out, **rows; /* inputs of the block; of a round; outputs of a round; ys by round */
 } round_block;
 
 static void append_rounds(mf_builder *b, const round_block *u)
@@ -82,7 +82,7 @@ static mf_program *unrolled_body(const mf_scan_params *scan, int64_t unroll, mf_
     return p;
 }
 
-/* ---- operands and results, which may be traced */
+/* ---- operands and results, as values */
 
 static mf_shape rows_shape(const mf_type *one, int64_t blocks, int64_t unroll)
 {
@@ -117,7 +117,7 @@ mf_error_object *mf_bind_unrolled_scan(const mf_scan_params *params, int64_t unr
         mf_free(operands);
         return error ? error : mf_error_out_of_memory();
     }
-    mf_value *last = operands + in_count; /* the single rounds' results */
+    mf_value *last = operands + in_count; /* the results of the single rounds */
     memcpy(operands, in, (size_t)fixed * sizeof *in);
     for (int i = fixed; i < in_count; i++)
         operands[i] = mf_reshape(rows(in[i], first, first + blocks * unroll, length), rows_shape(body->in[i]->type, blocks, unroll));

@@ -1,14 +1,14 @@
-/* An axis over processes, by jax.pmap's rule: mapped arguments and results have a row for each index that is here, all else is global.
- * Whose an index is follows from the devices in their order along the axis, as many consecutive ones an index as the maps inside take.
- * Invariant: what a process has is a grid. All its indices of an outer axis have the same indices of the inner ones, since it runs one
- * program for all of them. */
+/* An axis over several processes, by jax.pmap's rule: mapped arguments and results have a row for each index that is in this process; all
+ * else is global. The devices, in their order along the axis, determine which process an index belongs to: each index takes as many
+ * consecutive devices as the maps inside need. Invariant: the part of a process is a grid. All its indices of an outer axis have the same
+ * indices of the inner ones, since it runs one program for all of them. */
 #include "transform/functions/mapped/mapped_call.h"
 
 #include "runtime/comm.h"
 
 #include <string.h>
 
-/* By device: whether this process has it; NULL when it has all, or with *error. */
+/* By device, whether this process has it. NULL when it has all, or with *error. */
 static const mf_intlist *flags_of(const mf_comm *c, const mf_intlist *devices, mf_error_object **error)
 {
     int64_t count = devices ? devices->count : c->first_device[c->size], here = 0, *flags = mf_alloc((size_t)(count + 1) * sizeof *flags);
@@ -41,7 +41,7 @@ static int64_t count_flags(const int64_t *at, int64_t count)
 
 static bool divides(int64_t size, int64_t count) { return size > 0 && count % size == 0; }
 
-/* Indices of an axis of this size that are here. */
+/* How many indices of an axis of this size are in this process. */
 static int64_t rows_of(const mf_intlist *here, int64_t size)
 {
     int64_t span = here->count / size, n = 0;
@@ -50,7 +50,7 @@ static int64_t rows_of(const mf_intlist *here, int64_t size)
     return n;
 }
 
-/* The greatest size with so many rows here: a map inside takes no more of the devices than it must. -1: none. */
+/* The greatest axis size for which this process has that many rows, so that a map inside takes no more devices than it must. -1: none. */
 static int64_t size_of_rows(const mf_intlist *here, int64_t rows)
 {
     for (int64_t size = here->count; size > 0; size--)
@@ -68,7 +68,7 @@ mf_error_object *mf_global_axis_wrong_rows(const mf_intlist *here, int64_t size,
                         (long long)size, (long long)devices, c ? c->rank : 0, c ? c->size : 1, here->count);
 }
 
-/* The devices of the first index that is here. */
+/* The flags of the devices of the first index that is in this process. */
 static const int64_t *first_inside(const mf_intlist *here, int64_t span)
 {
     const int64_t *at = here->at;
@@ -77,7 +77,7 @@ static const int64_t *first_inside(const mf_intlist *here, int64_t span)
     return at;
 }
 
-/* Which rows are here, and what of each. */
+/* Finds the rows of this process, and which devices of each it has. */
 static mf_error_object *find_grid(const mf_intlist *here, mf_mapped_call *m)
 {
     int64_t span = here->count / m->axis_size, *rows = mf_alloc((size_t)m->axis_size * sizeof *rows);

@@ -1,4 +1,4 @@
-/* Axes of mapped calls. See mapped_call.h; the errors' words are those of JAX where it has good ones. */
+/* The axes of mapped calls; see mapped_call.h. The messages are JAX's where those are good. */
 #include "transform/functions/mapped/mapped_call.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@ static mf_error_object *expand_in_axes(mf_mapped_call *m, const mf_function_obje
     for (int i = 0; i < positional; i++)
         n += s->structures[i]->leaf_count;
     for (int i = n; i < s->leaf_count; i++)
-        m->axes[i] = 0; /* keyword arguments */
+        m->axes[i] = 0; /* keyword arguments are mapped over axis 0 */
     const mf_structure *arguments = mf_structure_node(MF_NODE_TUPLE, NULL, s->structures, positional);
     if (!arguments)
         return mf_error_out_of_memory();
@@ -64,7 +64,7 @@ static int64_t mapped_size_of(const mf_mapped_call *m, const mf_signature *s, in
     return s->leaves[leaf].type->dims[m->axes[leaf]];
 }
 
-/* The sizes of the mapped axes with the first leaf that has it, the commonest first; equally common ones as they come. */
+/* Lists the distinct sizes of the mapped axes, each with the first leaf that has it: the commonest first, equally common ones in order. */
 static int list_sizes(const mf_mapped_call *m, const mf_signature *s, mapped_size *list)
 {
     int n = 0;
@@ -84,7 +84,7 @@ static int list_sizes(const mf_mapped_call *m, const mf_signature *s, mapped_siz
     return n;
 }
 
-/* One line a size, in JAX's words. */
+/* The error, one line per size, in JAX's words. */
 static mf_error_object *inconsistent(const mf_mapped_call *m, const mf_signature *s, const char *what)
 {
     mapped_size *sizes = mf_alloc(((size_t)s->leaf_count + 1) * sizeof *sizes);
@@ -222,9 +222,9 @@ void mf_mapped_cell_axes(const mf_traced *t, const mf_cell_rules *rules, mf_axis
     }
 }
 
-/* ---- the trace inside, and the sizes of cells */
+/* ---- tracing the inner function, and the sizes of cells */
 
-/* The size of the first mapped cell that has another one than `size` along its axis, with where that is; -1 when there is none. */
+/* The size of the first mapped cell whose size along its axis differs from `size`, and where that is; -1 when there is none. */
 static int64_t cell_size_unlike(const mf_traced *t, const mf_cell_rules *rules, int64_t size, const mf_touched_cell **cell, int *axis,
                                 const mf_type **type)
 {
@@ -262,7 +262,7 @@ static mf_traced *trace_with_size(mf_mapped_call *m, mf_function_object *f, cons
     return mf_function_trace(f->inner, &m->inner, error);
 }
 
-/* What the function reads is known when it has been traced: with a guess, and again when the guess was wrong. */
+/* Which cells the function reads is known only after tracing it: so it is traced with a guessed size, and again if the guess was wrong. */
 static mf_traced *trace_by_cells(mf_mapped_call *m, mf_function_object *f, const mf_signature *s, const char *axis_name, bool is_pmap,
                                  mf_settle_size *settle, mf_error_object **error)
 {

@@ -1,5 +1,5 @@
-/* pmap as a function: the inner function is traced on a shard's types with the axis in scope; its program becomes one pmap equation.
- * All that pmap checks is here, against declared variance and the device count; words after JAX's. */
+/* pmap as a function: the inner function is traced on a shard's types with the axis in scope; its program becomes one pmap equation. All
+ * checks of pmap are here, against declared variance and the device count; the messages follow JAX's. */
 #include "transform/functions/mapped/pmap.h"
 
 #include "base/memory/vector.h"
@@ -16,7 +16,7 @@
 
 typedef struct pmap_options {
     const char *axis_name, *backend;
-    const mf_client *client; /* that of devices or backend; NULL: neither is given */
+    const mf_client *client; /* the client of devices or backend; NULL: neither is given */
     mf_axis in_axes, out_axes;
     mf_ints static_argnums, donate_argnums, replicated_argnums;
     const mf_intlist *devices; /* NULL: not given */
@@ -105,7 +105,8 @@ int64_t mf_program_replicas(const mf_program *p)
     return most;
 }
 
-/* Devices that are named, or that the axis has in all processes, are for the map and those inside it: exactly as many as all of them need. */
+/* Devices that are named, or over which the axis spans processes, serve the map and the maps inside it: there must be exactly as many as
+ * they all need. */
 static mf_error_object *check_named_devices(const pmap_options *o, const mf_mapped_call *m, const mf_program *body)
 {
     const mf_intlist *devices = m->here ? m->here : o->devices;
@@ -122,8 +123,8 @@ static mf_error_object *check_named_devices(const pmap_options *o, const mf_mapp
                         (long long)size, (long long)devices->count);
 }
 
-/* Of a map over devices that are this process's alone although there are other processes: a sum that everybody takes for that of all
- * processes would be another one in each. Who names the devices knows that. */
+/* For a map over devices of this process alone in a job of several processes: a collective that looks like one over all processes would
+ * give each process a different result. Naming the devices shows that it is meant. */
 static mf_error_object *check_stays_here(const pmap_options *o, const mf_client *client, int64_t size, const mf_program *body)
 {
     const mf_comm *c = mf_comm_current();
@@ -147,8 +148,8 @@ static mf_error_object *settle_global(const mf_function_object *f, const mf_sign
     return m->here ? mf_global_axis_find(m->here, o->axis_size, m) : NULL;
 }
 
-/* The size when nothing is mapped: axis_size, else that of the states that the rules map (trace_inside), else the given devices, else every
- * local device that outer maps leave. */
+/* The size when nothing is mapped: axis_size, else that of the states that the rules map (trace_inside), else the number of given devices,
+ * else all local devices that the enclosing maps leave. */
 static mf_error_object *settle_size(const mf_function_object *f, const mf_signature *s, mf_mapped_call *m)
 {
     const pmap_options *o = f->options;
@@ -160,7 +161,7 @@ static mf_error_object *settle_size(const mf_function_object *f, const mf_signat
     return check_size(f, s, m->axis_size ? m->axis_size : m->size < 1 ? 1 : m->size);
 }
 
-/* ---- out_axes=None is for results that do not vary */
+/* ---- out_axes=None requires results that do not vary */
 
 static mf_error_object *varying_error(const mf_function_object *f, const mf_signature *s, const mf_traced *inner, const mf_axis_env *env,
                                       int output, const uint64_t *masks, int depth)
@@ -196,7 +197,7 @@ static mf_error_object *varying_error(const mf_function_object *f, const mf_sign
     return e;
 }
 
-/* The variance of the body's variables where the mapped inputs vary over this map; NULL when memory is out. */
+/* The variance of the body's variables when the mapped inputs vary over this map; NULL when out of memory. */
 static uint64_t *variance_inside(const mf_program *p, const mf_axis_env *env, const mf_axis *in_axes, uint64_t *masks)
 {
     int depth = mf_axis_env_depth(env, env);
@@ -225,7 +226,7 @@ static mf_error_object *check_unmapped_results(const mf_function_object *f, cons
     return e;
 }
 
-/* States that come out varying though no rule names them get the axis 0. */
+/* States that come out varying although no rule names them get axis 0. */
 static mf_error_object *settle_unexpected(const mf_function_object *f, const mf_traced *inner, const mf_axis_env *env,
                                           const mf_axis *in_axes, mf_axis *out_axes)
 {
@@ -248,7 +249,7 @@ static mf_error_object *settle_unexpected(const mf_function_object *f, const mf_
 
 static const mf_intlist *axis_list(const mf_axis *axes, int count) { return mf_ints_intern(axes, count); }
 
-/* All devices in their order; inside a map, all those that an index of it has. NULL: memory is out. */
+/* Positions 0 to count-1: all devices in order, or in a map all devices of one of its indices. NULL when out of memory. */
 static const mf_intlist *first_positions(int count)
 {
     int64_t *at = mf_alloc((size_t)count * sizeof *at);
@@ -340,7 +341,7 @@ static bool is_replicated(const mf_ints *argnums, int argument)
     return false;
 }
 
-/* The leaves of these arguments, checked; the typed leaves stand first among the inputs. */
+/* Puts checks on the leaves of these arguments; the typed leaves are the first inputs. */
 static void check_leaves(mf_builder *b, const pmap_options *o, const mf_signature *s, mf_variable **in)
 {
     for (int argument = 0, leaf = 0, typed = 0; argument < s->arg_count; argument++)
@@ -426,7 +427,7 @@ static mf_traced *pmap_trace(mf_function_object *f, const mf_signature *s, mf_er
         *error = mf_mapped_call_make(&m, f, s, o->in_axes, m.here ? 0 : o->axis_size, "pmap");
     if (!*error && m.size == 0)
         *error = mf_error_new(MF_ERROR_SHAPE, "pmap: the mapped axis has size 0; at least one element is needed");
-    m.inner.client = client_of(o, s); /* of maps inside too */
+    m.inner.client = client_of(o, s); /* for the maps inside too */
     if (!*error)
         *error = check_replicated_argnums(f, s);
     if (!*error)
@@ -470,7 +471,7 @@ static mf_error_object *find_backend(const char *name, const mf_client **client)
     return e;
 }
 
-/* NULL when the caller names none, or with *error. *client: whose they are. */
+/* The ids of the given devices; NULL when none are given, or with *error. *client: the client that owns them. */
 static const mf_intlist *device_ids(mf_device_list list, const mf_client **client, mf_error_object **error)
 {
     if (!list.at && list.count == 0)

@@ -13,7 +13,7 @@ typedef struct vmap_options {
     const mf_cell_rules *rules; /* chained to the signature's at trace time; NULL: cells are not mapped */
 } vmap_options;
 
-/* Batches inner's program: axes of the call's leaves, then captures (not mapped), then cells. */
+/* Batches inner's program. The axes are those of the call's leaves, then captures (not mapped), then cells. */
 static mf_traced *batch_traced(mf_function_object *f, const mf_signature *s, const mf_mapped_call *m, mf_traced *inner,
                                mf_error_object **error)
 {
