@@ -1,5 +1,4 @@
-/* Workloads of loops on one device: a while loop and a scan over a number, a recurrent cell over the steps of a sequence, and its gradient.
- * */
+/* Workloads of loops on one device: a while loop, a fori loop, a recurrent cell over the steps of a sequence, and its gradient. */
 #include "workload.h"
 
 /* `size` iterations */
