@@ -1,5 +1,5 @@
-# The front end; CMake and Ninja stand behind it.
-#   make             set up what is missing, build library and examples
+# The front end of the build; CMake and Ninja do the work.
+#   make             install what is missing, build library and examples
 #                                                                make train     the main job: a CNN on real images
 #   make gpt         a small GPT on Debian's licences, see docs/GPT.md
 #   make vae         a variational autoencoder on the images, see docs/VAE.md
@@ -7,13 +7,13 @@
 #   make states      a spiking network of states, see docs/STATES.md
 #   make test        build and run every test                    make examples  build the examples and test what they print
 #   make check       include rule, warnings, format, analysis    make sanitize  the tests under address and undefined-behaviour checks
-#   make sanitize-tenth                                          a tenth of them, as continuous integration does
+#   make sanitize-tenth                                          a tenth of them, as in continuous integration
 #   make test-pjrt                                              programs on a PJRT plugin: XLA's CPU, which it fetches; PLUGIN=path;
-#                                                                PLUGIN=oldest: XLA's CPU of the oldest version that serves
+#                                                                PLUGIN=oldest: XLA's CPU of the oldest supported version
 #   make stress      eight threads against one another for an hour
-#   make fuzz        look for bytes that the parsers cannot bear   make sanitize-thread  the tests under thread checks
-#   make bench       side by side with peers                     make format    apply the formatting
-#   make install     into PREFIX                                 make new-op    add an op to a copy and see that the tests see it
+#   make fuzz        fuzz the parsers                            make sanitize-thread  the tests under the thread sanitizer
+#   make bench       compare with JAX and PyTorch                make format    apply the formatting
+#   make install     into PREFIX                                 make new-op    add an op to a copy; check that the tests cover it
 # Settings: BUILD=folder  CC=clang  WERROR=ON  TYPE=Debug  PREFIX=/usr/local  ARGS="…" (train, gpt, vae, resnet, states)  TESTS=regex (test)
 #           PEER="venv/bin/python other/bin/python" ARGS="--only cnn* --resume" (bench; see bench/compare.py)
 #           STRESS_SECONDS=3600  FUZZ_SECONDS=60 (each parser)  FUZZ=npy (one parser)  OPTIONS="-DMF_NATIVE=OFF …" (CMake's)
@@ -37,7 +37,7 @@ all: build
 setup:
 	@scripts/setup.sh build
 
-# Ninja configures again by itself when a CMakeLists.txt or the set of sources changed; here only settings do.
+# Ninja reruns CMake by itself when a CMakeLists.txt or the set of sources changes; this only passes changed settings.
 build: setup
 	@$(configure) $(BUILD) -DCMAKE_BUILD_TYPE=$(TYPE) -DMF_WERROR=$(WERROR) -DCMAKE_INSTALL_PREFIX=$(PREFIX) $(compiler) $(OPTIONS) >/dev/null
 	@cmake --build $(BUILD)
@@ -57,7 +57,7 @@ resnet: build
 states: build
 	@$(BUILD)/examples/states $(ARGS)
 
-# Where the launchers of MPI cannot be had, the tests that need them say that they are skipped.
+# Without MPI's launchers, the tests that need them report that they are skipped.
 mpi:
 	@scripts/setup.sh mpi || echo "setup: going on without MPI's launchers"
 
@@ -65,7 +65,7 @@ test: build mpi
 	@cmake --build $(BUILD) --target tests
 	@scripts/run_tests.sh $(BUILD) $(if $(TESTS),-R '$(TESTS)')
 
-# ROOMS="ops pmap random differential examples": what runs with the plugin as its default backend.
+# ROOMS="ops pmap random differential examples": the folders of tests that run with the plugin as default backend.
 test-pjrt: build
 	@cmake --build $(BUILD) --target tests
 	@scripts/test_pjrt.sh $(BUILD) $(or $(filter-out oldest,$(PLUGIN)),$$(scripts/fetch_pjrt_plugin.sh $(PLUGIN))) $(ROOMS)
@@ -107,7 +107,7 @@ sanitize: setup mpi
 	@cmake --build build-asan --target all tests
 	@scripts/run_tests.sh build-asan $(if $(TESTS),-R '$(TESTS)')
 
-# The part of them that tests/sanitized.txt lists; what else the build has is left out.
+# Builds and runs only the tests that tests/sanitized.txt lists.
 sanitize-tenth: setup
 	@$(configure) build-asan -DCMAKE_BUILD_TYPE=Debug -DMF_SANITIZE=address,undefined $(compiler) >/dev/null
 	@cmake --build build-asan --target sanitized
@@ -118,7 +118,7 @@ sanitize-thread: setup mpi
 	@cmake --build build-tsan --target all tests
 	@scripts/run_tests.sh build-tsan $(if $(TESTS),-R '$(TESTS)')
 
-# What adding an op takes, shown on a copy of the tree: some minutes.
+# Shows on a copy of the tree what adding an op takes. Runs for some minutes.
 new-op: setup
 	@scripts/try_new_op.py
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Measures our workloads and the peers' side by side, and writes one table.
+"""Measures Manyfold's workloads and the peers' side by side, and writes one table.
 
     compare.py [--build build] [--out build/bench] [--peer PYTHON ...] [--only PATTERN ...] [--resume] [--repeat 7] [--list] [--table]
                [--document PAGE]
 
-A round runs a row's workload once on each side, and the machine's own limit for it, so that a machine whose speed drifts slows all of
-them; a ratio is the median over rounds of theirs / ours. A row runs in processes of its own, so its memory is its own.
-Each row is written to OUT/rows/ when it is done: an interrupted run goes on with --resume. Out of all rows there come OUT/table.md,
-table.json and the curves (SVG). A peer is a Python that has jax or torch; without one our side alone is measured.
+A round runs a row's workload once on each side, and measures the machine's own limit for it, so that a machine whose speed drifts slows all
+of them equally; a ratio is the median over rounds of theirs / ours. Each row runs in separate processes, so its memory is measured separately.
+Each row is written to OUT/rows/ when it is done; --resume continues an interrupted run. From all rows the script makes OUT/table.md,
+table.json and the curves (SVG). A peer is a Python interpreter with jax or torch; without peers only Manyfold is measured.
 """
 import argparse
 import json
@@ -26,7 +26,7 @@ from side import Side, first_line
 HERE = os.path.dirname(os.path.abspath(__file__))
 MPIRUN = ["--oversubscribe", "--bind-to", "none", *(["--allow-run-as-root"] if os.getuid() == 0 else [])]
 TCP = ["--mca", "btl", "tcp,self"]
-# What a peer's Python says of itself; the first package that it has is the peer.
+# Prints the versions of a peer's Python; the first of these packages that it has is the peer.
 VERSIONS = {"jax": "import jax, jaxlib, numpy, platform, json; print(json.dumps({'python': platform.python_version(), "
                    "'jax': jax.__version__, 'jaxlib': jaxlib.__version__, 'numpy': numpy.__version__}))",
             "torch": "import torch, platform, json; print(json.dumps({'python': platform.python_version(), 'torch': torch.__version__}))"}
@@ -101,7 +101,7 @@ class Bench:
             yield peer["label"], Side([peer["python"], peer["script"], *tail], row.peer_environment, cores)
 
     def on_plugin(self, row, cores):
-        """The plugin's devices for ours, those of its kind for JAX, as many of each."""
+        """Environment: the plugin's devices for Manyfold and, for JAX, as many devices of the same kind."""
         devices = str(self.options.devices)
         options = {"MF_PJRT_OPTIONS": os.environ.get("MF_PJRT_OPTIONS", f"cpu_device_count={devices}" if self.options.platform == "cpu" else "")}
         ours = {"MF_DEFAULT_BACKEND": "plugin", "MF_PJRT_PLUGIN": f"{os.path.abspath(self.options.plugin)},plugin", "TF_CPP_MIN_LOG_LEVEL": "3"}
@@ -110,13 +110,13 @@ class Bench:
             yield peer["label"], Side([peer["python"], peer["script"], "--devices", devices], {"BENCH_PLATFORM": self.options.platform}, cores)
 
     def known(self, row):
-        """The peers that have the row's workload; a whole process, several, and the plugin's devices only JAX has."""
+        """The peers that have the row's workload. Only JAX has rows about a whole process, several processes, or a plugin."""
         if row.workload == table.PROCESS or row.processes > 1 or row.plugin:
             return [peer for peer in self.peers if peer["package"] == "jax"]
         return [peer for peer in self.peers if row.workload in peer["workloads"]]
 
     def jobs(self, row, cores, tail):
-        """The sides of a row over processes. Without MPI's launcher, nobody's; without its compiler, not MPI's."""
+        """The sides of a row over several processes: none without an MPI launcher; no MPI_Allreduce without mpicc."""
         launcher = shutil.which("mpirun.openmpi") or shutil.which("mpirun")
         if not launcher:
             return
@@ -124,16 +124,16 @@ class Bench:
         ours = {"MF_SHARED_MEMORY": "off"} if row.link == "tcp" else {}
         yield "Manyfold", Side([*launch, self.program, *tail], ours, cores)
         if row.workload.startswith("psum_") and self.allreduce():
-            bound = ["core" if word == "none" and row.processes <= len(cores) else word for word in launch]   # else two ranks spin on one
+            bound = ["core" if word == "none" and row.processes <= len(cores) else word for word in launch]   # else two spinning ranks share a core
             yield "MPI_Allreduce", Side([*bound, self.allreduce(), *tail], cores=cores)
         for peer in self.known(row):
             command = [peer["python"], peer["script"], "--processes", str(row.processes), *tail]
             yield peer["label"], Side(command, row.peer_environment, cores)
-            if row.devices == row.processes and os.environ.get("MPITRAMPOLINE_LIB"):   # JAX's other carrier takes one device a process
+            if row.devices == row.processes and os.environ.get("MPITRAMPOLINE_LIB"):   # JAX's MPI collectives allow one device per process
                 yield peer["label"] + " mpi", Side([*command, "--mpi", " ".join([launcher, *MPIRUN])], row.peer_environment, cores)
 
     def allreduce(self):
-        """peers/mpi_allreduce.c, compiled; "" where there is no mpicc, or not MPI's headers."""
+        """Compiles peers/mpi_allreduce.c; "" if there is no mpicc or no MPI headers."""
         program, source = os.path.join(self.out, "mpi_allreduce"), os.path.join(HERE, "peers", "mpi_allreduce.c")
         compiler = shutil.which("mpicc.openmpi") or shutil.which("mpicc")
         stale = not os.path.exists(program) or os.path.getmtime(program) < os.path.getmtime(source)
@@ -142,7 +142,7 @@ class Bench:
         return program
 
     def process(self, row):
-        """The rounds of a row about whole processes."""
+        """The rounds of a row that measures a whole process."""
         commands = [("Manyfold", [os.path.join(self.build, "bench", "first_result"), str(row.devices)])]
         commands += [(p["label"], [p["python"], os.path.join(HERE, "peers", "jax_first_result.py"), str(row.devices)]) for p in self.known(row)]
         return [(label, lambda command=command: first_line(command, set(self.cores))) for label, command in commands]
@@ -195,7 +195,7 @@ class Bench:
         return result
 
     def done(self, row):
-        """Whether this row is there already, with the peers asked for now."""
+        """Whether this row has been measured already, with the same peers."""
         try:
             with open(self.path(row)) as f:
                 return {p["label"] for p in self.known(row)} <= {side["label"] for side in json.load(f)["sides"]}
@@ -240,7 +240,7 @@ def main():
         print("\n".join(sorted({name for row in wanted for name in (row.workload, *row.before) if name and name != table.PROCESS})))
         return
     wanted = [row for row in wanted if options.plugin or not row.plugin]
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))   # so that the sides are ended too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))   # so that the sides are terminated too
     bench = Bench(options)
     if options.pending:
         print("".join(row.name + "\n" for row in bench.pending(wanted)), end="")

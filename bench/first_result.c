@@ -1,5 +1,5 @@
-/* The smallest program that shows a result: x * 2 on 8 devices, printed; bench/ measures it from the start of the process. Then a second
- * line, the peak of the process's own memory as the kernel words it. */
+/* The smallest program that shows a result: prints x * 2, computed on 8 devices, and then the process's peak memory as the kernel reports
+ * it. compare.py measures the time from the start of the process to the first line. */
 #include <manyfold.h>
 
 #include <stdio.h>

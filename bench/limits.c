@@ -1,10 +1,11 @@
-/* What the machine itself can do, for bench/ to measure the workloads against: multiply-adds out of registers, and plain copies.
- * Driven like the workloads, one JSON line an answer; a figure is a rate, over all threads:
+/* The machine's limits, with which bench/ compares the workloads: the rates of multiply-adds on registers and of memcpy.
+ * Driven like the workloads, with one JSON line per answer; a figure is the rate of all threads together:
  *
- *     fma_f32_THREADS, fma_bf16_THREADS    floating-point operations a second (two for a multiply-add)
- *     copy_BYTES_THREADS                   bytes a second, read and written, of memcpy out of BYTES into BYTES
+ *     fma_f32_THREADS, fma_bf16_THREADS    floating-point operations per second (two for a multiply-add)
+ *     copy_BYTES_THREADS                   bytes per second, read and written, of memcpy from BYTES to BYTES
  *
- * bf16 goes by the fastest way that the machine has, which may be f32's. Memory is touched before, and asks for huge pages. */
+ * bf16 uses the fastest instructions that the machine has, which may be f32's. Memory is touched before the measurement, and requests huge
+ * pages. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdbool.h>
@@ -16,7 +17,7 @@
 #include <time.h>
 
 enum { MOST_THREADS = 256, LINE = 64 };
-static const double wanted_seconds = 0.02; /* of a figure */
+static const double wanted_seconds = 0.02; /* the duration of a measurement */
 
 static double now(void)
 {
@@ -27,7 +28,7 @@ static double now(void)
 
 /* ---- multiply-adds: enough independent chains to cover the latency */
 
-typedef double multiply_add(int64_t times); /* gives the operations of one time */
+typedef double multiply_add(int64_t times); /* returns the number of operations in one iteration */
 enum { MOST_WAYS = 3 };
 
 static volatile float sink;
@@ -90,7 +91,7 @@ __attribute__((target("avx512bf16,avx512f"))) static double dot_bf16(int64_t tim
     return OPERATIONS(32);
 }
 
-/* The processor has it, and the system lets this process use it. */
+/* Whether the processor has AMX and the kernel permits this process to use it. */
 static bool may_use_amx(void)
 {
     enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18, AMX_BF16 = 1 << 22 };
@@ -98,7 +99,7 @@ static bool may_use_amx(void)
     return __get_cpuid_count(7, 0, &a, &b, &c, &d) && d & AMX_BF16 && syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) == 0;
 }
 
-/* Four tiles of sums, two of each operand: 16 by 16 by 32 at a time. */
+/* Four accumulator tiles and two tiles of each operand: 16 by 16 by 32 per instruction. */
 __attribute__((target("amx-tile,amx-bf16"))) static double tiles_bf16(int64_t times)
 {
     struct {
@@ -110,7 +111,7 @@ __attribute__((target("amx-tile,amx-bf16"))) static double tiles_bf16(int64_t ti
         shape.bytes[i] = 64;
         shape.rows[i] = 16;
     }
-    __asm__ volatile("" : : "r"(&shape) : "memory"); /* some compilers take the next line to read eight bytes */
+    __asm__ volatile("" : : "r"(&shape) : "memory"); /* some compilers assume that the next line reads only eight bytes */
     _tile_loadconfig(&shape);
     _tile_zero(0);
     _tile_zero(1);
@@ -167,7 +168,7 @@ static int find_ways(bool bf16, multiply_add **ways)
 #error "No multiply-add kernel for this processor yet"
 #endif
 
-/* ---- threads: all start together, each repeats its own part, and the slowest ends the figure */
+/* ---- threads: all start together and repeat their own part; the slowest one determines the time */
 
 typedef struct task {
     pthread_barrier_t *start;
@@ -175,7 +176,7 @@ typedef struct task {
     int64_t times;
     char *from, *to;
     size_t bytes;
-    double operations; /* of one time */
+    double operations; /* of one iteration */
 } task;
 
 static void work(task *t)
@@ -199,7 +200,7 @@ static void *thread(void *argument)
     return NULL;
 }
 
-/* Seconds of `times` turns of all tasks, side by side. */
+/* The seconds that `times` iterations of all tasks take in parallel. */
 static double together(task *tasks, int threads, int64_t times)
 {
     pthread_t others[MOST_THREADS];
@@ -227,7 +228,7 @@ static double rate(task *tasks, int threads)
 {
     int64_t times = 1;
     double seconds = together(tasks, threads, times);
-    while (seconds < wanted_seconds / 4) { /* the last one before is a warm-up too */
+    while (seconds < wanted_seconds / 4) { /* the last round is also the warm-up */
         times *= 2;
         seconds = together(tasks, threads, times);
     }
@@ -251,7 +252,7 @@ static char *memory(size_t bytes)
 
 /* ---- the driver's protocol */
 
-/* Rates; 0: memory is out. */
+/* The rates; 0 if out of memory. */
 
 static double multiply_add_rate(bool bf16, int threads)
 {

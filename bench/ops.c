@@ -1,6 +1,6 @@
-/* Single operations side by side with a peer: the cases of peers/jax_ops.py under the same names, "case@bytes", driven one repetition at
- * a time over standard input, one JSON line an answer. Each case is a jitted function of x, y (f32 [rows, columns], `bytes` each) and i
- * (i32 [rows], row numbers), whose values both sides compute by one formula; it runs on one device with all cores. */
+/* Single operations, compared with a peer: the cases of peers/jax_ops.py under the same names, "case@bytes", driven one repetition at a
+ * time over standard input, with one JSON line per answer. Each case is a jitted function of x, y (f32 [rows, columns], `bytes` each) and i
+ * (i32 [rows], row indices), whose values both sides compute by the same formula; it runs on one device with all cores. */
 #include <manyfold.h>
 
 #include <stdio.h>
@@ -176,7 +176,7 @@ static mf_value below(mf_value c) { return mf_less(c, 1000); }
 static mf_value step(mf_value c) { return mf_add(c, 1); }
 GIVES(while_1000, mf_while(below, step, mf_mul(mf_get(mf_get(x, 0), 0), 0)))
 
-/* ---- of training: layers, their gradients, an optimiser's step. Images are 8 x 8 of 16 channels, heads 4 of 8 channels */
+/* ---- training: layers, their gradients, an optimiser's update. Images are 8 x 8 with 16 channels; 4 heads of 8 channels */
 
 #define GRADIENT(name, ...)                                       \
     static mf_value name##_of(mf_value x, mf_value y, mf_value i) \
@@ -272,7 +272,7 @@ CASE(adam)
     return mf_tuple(mf_sub(x, mf_div(mf_mul(m, 1e-3), mf_add(mf_sqrt(v), 1e-8))), m, v);
 }
 
-/* ---- and what else programs are made of */
+/* ---- further operations that programs often use */
 
 GIVES(split_last, mf_split(x, 2, 1))
 GIVES(split_first, mf_split(x, 4, 0))

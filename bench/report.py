@@ -1,4 +1,4 @@
-"""Out of the measured rows: a line for the screen, one table (Markdown and JSON), the curves (SVG)."""
+"""Reports on the measured rows: a line for the screen, a table (Markdown and JSON), the curves (SVG)."""
 import json
 import math
 import os
@@ -32,7 +32,7 @@ def paired(ours, theirs):
 
 
 def summary(row, result):
-    """The figures of a row: of every side the minimum, the median, the ratio to ours and the fraction of the machine's limit."""
+    """The figures of a row: for each side the minimum, the median, the ratio to ours and the fraction of the machine's limit."""
     rates = next((r for name, r in result["limits"].items() if name == row.limit(result["machine"]["cores_used"])), [])
     sides, own = [], None
     for side in result["sides"]:
@@ -103,7 +103,7 @@ def goals(summaries, names):
 
 
 def everything(summaries):
-    """The long table: a line a row and side."""
+    """The long table: one line for each row and side."""
     out = ["| name | side | minimum | median | ratio | of the limit | rounds |", "|---|---|---:|---:|---:|---:|---:|"]
     for row, s in summaries:
         for side in s["sides"]:
@@ -117,7 +117,7 @@ def everything(summaries):
 
 
 def conditions(results):
-    """The machine and the versions; rows of different runs may differ, and then all are named."""
+    """The machine and the versions; if the rows' runs differ in them, all are listed."""
     machines = {json.dumps(r["machine"], sort_keys=True): r["machine"] for r in results}.values()
     ours = {json.dumps(r["ours"], sort_keys=True): r["ours"] for r in results}.values()
     libraries = sorted({name for r in results for name in r["libraries"]})
@@ -140,8 +140,8 @@ def conditions(results):
 # ---- growth and curves
 
 def points(summaries, names, x, y):
-    """side -> [(x, y)] over the rows; x and y are functions of the row and the minimum: points of a curve are measured one after the
-    other, so what disturbed one of them must not bend it."""
+    """side -> [(x, y)] over the rows; x and y are functions of the row and the minimum. The minimum, because the points of a curve are measured
+    one after the other, and a disturbance of one of them must not bend the curve."""
     series = {}
     for row, s in summaries:
         if row.name not in names:
@@ -194,7 +194,7 @@ def curves(summaries, results):
 
 
 def growth(drawn):
-    """The curves as tables: a line an x, a column a side."""
+    """The curves as tables: one line for each x, one column for each side."""
     out = []
     for name, (_, (title, x_label, y_label, series, x_text, _)) in drawn.items():
         sides = list(series)
@@ -212,7 +212,7 @@ def misses(summaries):
     return "Every goal is reached." if not below else f"**Below the goal:** {'; '.join(below)}."
 
 
-# Groups with a table of their own, where the ratio is to the best of all peers.
+# Groups with their own tables, in which the ratio is to the best of all peers.
 APART = {"training": "Training, beside JAX and PyTorch", "plugin": "On a plugin", "processes": "Across processes"}
 
 
@@ -221,7 +221,7 @@ def marks(name):
 
 
 def document(path, lines, name):
-    """Puts the figures of that name into a page, between its two marks."""
+    """Inserts the figures of that name into a page, between its two marks."""
     begin, end = marks(name)
     with open(path) as f:
         text = f.read()
@@ -234,7 +234,7 @@ def document(path, lines, name):
 
 
 def apart(group, summaries, results):
-    """The table of such a group, or nothing."""
+    """The table of such a group; empty if it has no rows."""
     chosen = [(p, r) for p, r in zip(summaries, results) if p[0].group == group]
     rows = [p for p, _ in chosen]
     return ["", *conditions([r for _, r in chosen]), "", *goals(rows, labels([s for _, s in rows])), "", misses(rows), ""] if rows else []

@@ -1,7 +1,7 @@
-"""The rows of the benchmark: what is measured, under which conditions, what should be reached, and which limit of the machine applies.
+"""The rows of the benchmark: what is measured, under which conditions, the goal, and the limit of the machine that applies.
 
-A row's workload is a name that both sides know (bench/workloads/*.c, peers/jax_bench.py). To add a row: a workload on both sides and a
-line here. Goals are times faster than the better peer (for memory: times smaller).
+A row's workload is a name that both sides know (bench/workloads/*.c, peers/jax_bench.py). To add a row, add a workload on both sides and a
+line here. A goal of 2 means twice as fast as the better peer (for memory: half as much).
 """
 import dataclasses
 import re
@@ -12,35 +12,35 @@ HEAP_KEPT = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "-1", "MALLOC_TO
 
 @dataclasses.dataclass
 class Row:
-    name: str                       # of the row: the workload, and @ what differs from the ordinary conditions
-    workload: str = ""              # or PROCESS: a program of its own, from its start to its first line
+    name: str                       # of the row: the workload, and after @ what differs from the usual conditions
+    workload: str = ""              # or PROCESS: a whole program, from its start to its first line
     title: str = ""
     group: str = "goals"            # goals are the table; the rest are points of a curve
     devices: int = 8
-    processes: int = 1              # with so many devices together
-    link: str = ""                  # tcp: over the loopback device, and not by shared memory
-    cores: int = 0                  # 0: as many as the run has
+    processes: int = 1              # which share these devices
+    link: str = ""                  # tcp: over the loopback device instead of shared memory
+    cores: int = 0                  # 0: all cores of the run
     fresh: bool = False             # every round in a new process
     before: tuple = ()              # workloads called first in such a process
     peer_environment: dict = dataclasses.field(default_factory=dict)
-    plugin: bool = False            # on a PJRT plugin, and the peer on its own devices of that kind
-    memory_of: str = ""             # the row whose peak memory this is, instead of seconds
+    plugin: bool = False            # on a PJRT plugin; the peer uses its own devices of that kind
+    memory_of: str = ""             # if set, this row is the peak memory of that row, instead of seconds
     goal: float = 0.0
-    flops: float = 0.0              # of a call, for the limit "fma"
+    flops: float = 0.0              # in a call, for the limit "fma"
     kind: str = "f32"
     traffic: float = 0.0            # bytes that a call must at least read and write, for the limit "copy"
-    reduced: float = 0.0            # bytes that an all-reduce takes in, over all devices
-    wait: float = 120.0             # seconds that a side may take for one answer
+    reduced: float = 0.0            # bytes that an all-reduce reads, over all devices
+    wait: float = 120.0             # timeout of one answer in seconds
 
     def limit(self, cores):
-        """The name of the machine's figure, as bench/limits.c knows it."""
+        """The name of the machine's limit in bench/limits.c."""
         threads = self.cores or cores
         if self.flops:
             return f"fma_{self.kind}_{threads}"
         return f"copy_{max(64, int(self.traffic / 2))}_{threads}" if self.traffic else ""
 
     def limits(self, cores):
-        """All that the machine is asked for in a round: the limit, and for an all-reduce the copy to draw beside it."""
+        """The limits that are measured in a round: the row's own and, for an all-reduce, the copy that is plotted beside it."""
         return [name for name in (self.limit(cores), self.beside(cores)) if name]
 
     def beside(self, cores):
@@ -55,7 +55,7 @@ PROCESS = "process"
 
 
 def cnn_flops(batch, channels=32):
-    """Two for a multiply-add; forward, by weights, and by inputs except the first layer's."""
+    """Two per multiply-add; the forward pass and the gradients by weights and by inputs, except the first layer's inputs."""
     first, second = 1024 * 9 * 3 * channels, 256 * 9 * channels * 2 * channels
     return 2.0 * batch * (2 * first + 3 * second + 3 * 128 * channels * 10)
 
@@ -105,7 +105,8 @@ def cnn():
 
 
 def transformer_flops(batch, width, layers=2, sequence=64, vocabulary=256):
-    """Two for a multiply-add; forward, by weights and by inputs: a layer's four products with weights and two of attention, and the head."""
+    """Two per multiply-add; the forward pass and the gradients by weights and by inputs, of the products with weights, the two products of
+    attention, and the head."""
     layer = 12 * width * width + 2 * sequence * width
     return 3 * 2.0 * batch * sequence * (layers * layer + width * vocabulary)
 
@@ -116,7 +117,8 @@ def transformer():
 
 
 def resnet_flops(batch, width=16, side=28, stages=3, blocks=3):
-    """Two for a multiply-add; forward, by weights, and by inputs except the first layer's; a stage's first block halves the image."""
+    """Two per multiply-add; the forward pass and the gradients by weights and by inputs, except the first layer's inputs; the first block of a
+    later stage halves the image."""
     first, others = side * side * 9 * width, 0
     for stage in range(stages):
         pixels, channels = ((side + (1 << stage) - 1) >> stage) ** 2, width << stage
@@ -152,7 +154,7 @@ def loops():
 
 
 def training():
-    """What practitioners train with, beside PyTorch too."""
+    """Typical training workloads, compared with PyTorch too."""
     def row(workload, title, goal=1, name="", **more):
         return Row(name or workload, workload, title, group="training", goal=goal, **more)
 
@@ -171,7 +173,7 @@ def training():
 
 
 def plugin():
-    """Our programs on a PJRT plugin, beside JAX, which has the same one inside: what is left to compare is the way there and back."""
+    """Manyfold on a PJRT plugin, compared with JAX, which contains the same compiler: what differs is the overhead around it."""
     def row(workload, title, goal, **more):
         return Row(f"{workload}@plugin", workload, title, group="plugin", plugin=True, goal=goal, **more)
 
@@ -192,7 +194,7 @@ def plugin():
 
 
 def processes():
-    """The same devices spread over processes that mpirun starts; goals are against the best of JAX over gloo and local sum + MPI_Allreduce."""
+    """The devices divided among processes started by mpirun; goals are relative to the better of JAX over gloo and a local sum + MPI_Allreduce."""
     for count, each in ((2, 4), (4, 2), (2, 1)):
         for name in ("1KiB", "64KiB", "1MiB", "16MiB", "64MiB") if each > 1 else ("1KiB", "1MiB"):
             goal = 2 if (count, each) == (2, 4) and name.endswith("MiB") else 0.33 if name == "1KiB" else 1
@@ -216,7 +218,7 @@ ROWS = [*dispatch(), *all_reduce(), *cnn(), *transformer(), *dense(), *loops(), 
 
 
 def chosen(patterns):
-    """The rows whose names or groups match one of the shell patterns; all without patterns. A memory row brings the row it is of."""
+    """The rows whose names or groups match one of the shell patterns; without patterns all rows. A memory row includes the row that it measures."""
     if not patterns:
         return list(ROWS)
     import fnmatch

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Measures the rows of bench/rows.py beside the peers whose Pythons are given in PEER ("venv/bin/python other/bin/python").
-# Without a peer it prints our side alone; without any Python, our workloads' bare figures. ARGS go to compare.py.
+# Measures the rows of bench/rows.py, compared with the peers whose Python interpreters are in PEER ("venv/bin/python other/bin/python").
+# Without a peer it measures only Manyfold; without any Python it prints the workloads' raw figures. ARGS are passed to compare.py.
 set -euo pipefail
-set -f # the patterns in ARGS are compare.py's
+set -f # compare.py expands the patterns in ARGS
 here=$(cd "$(dirname "$0")" && pwd)
 build=${MF_BUILD_DIR:-build}
 peers=()

@@ -1,4 +1,4 @@
-"""One side of the comparison: a program that reads a workload's name a line and answers with one JSON line."""
+"""One side of the comparison: a program that reads names of workloads, one per line, and answers each with one JSON line."""
 import json
 import os
 import select
@@ -8,7 +8,7 @@ import time
 
 
 class Side:
-    """Started when first asked. A program that ends, or does not answer in time, answers every later question with that error."""
+    """Starts the program at the first question. If the program ends or does not answer in time, every later answer is that error."""
 
     def __init__(self, command, environment=None, cores=None):
         self.command = command
@@ -24,7 +24,7 @@ class Side:
         self.rest = b""
 
     def line(self, seconds):
-        """The next line, or None at the end of the program or of the time."""
+        """The next line; None if the program ends or the time is up."""
         end = time.monotonic() + seconds
         while b"\n" not in self.rest:
             if not select.select([self.process.stdout], [], [], max(0, end - time.monotonic()))[0]:
@@ -39,7 +39,7 @@ class Side:
         return line.decode()
 
     def why(self):
-        """How the program ended, and the last thing it said."""
+        """How the program ended, and the last line that it printed."""
         code = self.process.wait()
         self.errors.seek(0)
         said = [line.strip() for line in self.errors.read().decode(errors="replace").splitlines() if line.strip()]
@@ -64,7 +64,7 @@ class Side:
         return json.loads(line) if line else {"name": name, "error": self.failed}
 
     def close(self, patience=5.0):
-        """Ends the program, by force when it is not waiting for a question; the next question starts it again, unless it failed."""
+        """Ends the program, by force if it is not waiting for a question. The next question starts it again, unless it failed."""
         if self.process is None:
             return
         try:
@@ -81,7 +81,7 @@ class Side:
         self.process = None
 
     def libraries(self):
-        """The shared libraries that the running program has mapped."""
+        """The shared libraries that the running program has loaded."""
         try:
             with open(f"/proc/{self.process.pid}/maps") as f:
                 names = {line.split()[-1] for line in f if ".so" in line}
@@ -91,7 +91,7 @@ class Side:
 
 
 def first_line(command, cores=None):
-    """Seconds from the start of a program to its first line; its second line tells its peak memory."""
+    """The seconds from the start of a program to its first line, and its peak memory, which it prints in its second line."""
     start = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, close_fds=False,
                                preexec_fn=(lambda: os.sched_setaffinity(0, cores)) if cores else None)

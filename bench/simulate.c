@@ -1,13 +1,15 @@
-/* Reductions and all_to_all over 2 to 10,000 processes, simulated: the schedules that a job runs (src/runtime/collectives/schedule/relay_schedule.h), over a modelled network.
+/* Simulates reductions and all_to_all over 2 to 10,000 processes: the schedules that a job runs
+ * (src/runtime/collectives/schedule/relay_schedule.h), over a modelled network.
  *
  *     simulate                   a table
- *     simulate PROCESSES BYTES   one row of it
- *     simulate --check           says nothing and ends with 0 if messages and bytes of a process stay within their bounds
+ *     simulate PROCESSES BYTES   one row of the table
+ *     simulate --check           prints nothing and exits with 0 if the messages and bytes of each process stay within their bounds
  *
- * The network: a message takes each end's processor OVERHEAD, is on its way for LATENCY, and its bytes follow one another at BANDWIDTH, in both
- * directions at once; large ones are offered first and sent when the other end is there, as in src/comm. Two partial results are added at COMBINE.
- * Some processes may be slow, in all of that; one may be dead: who waits for it asks after ASKED, hears an error, fails, and is asked in turn.
- * What is not modelled: links that several pairs share, and what a process does besides. */
+ * The model: a message costs OVERHEAD on each end's processor and LATENCY on the network; its bytes flow at BANDWIDTH, in both directions
+ * at the same time. A large message is offered first and sent when the receiver is ready (rendezvous), as in src/comm. Partial results are
+ * added at COMBINE. Some processes may be slow in all of this. One process may be dead: a process that waits for it asks after ASKED, gets
+ * an error, fails, and answers later questions with that error. Not modelled: links that several pairs share, and other work of a process.
+ * */
 #include "runtime/collectives/collectives.h"
 #include "runtime/collectives/schedule/relay_schedule.h"
 
@@ -16,26 +18,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double OVERHEAD = 0.5e-6, LATENCY = 5e-6, BANDWIDTH = 10e9, COMBINE = 5e9, ASKED = 20e-3; /* seconds, bytes a second */
-enum { DIRECT_MOST = 8, PIECES_FROM = 64 << 10, EAGER_MOST = 32 << 10, SLOW = 10 };                    /* SLOW: so many times slower */
+static const double OVERHEAD = 0.5e-6, LATENCY = 5e-6, BANDWIDTH = 10e9, COMBINE = 5e9, ASKED = 20e-3; /* seconds, bytes per second */
+enum { DIRECT_MOST = 8, PIECES_FROM = 64 << 10, EAGER_MOST = 32 << 10, SLOW = 10 }; /* SLOW: the factor of a slow process */
 
 typedef struct network {
     int64_t processes;
-    int *first;    /* ranks, by process; and behind the last */
-    mf_comm *comm; /* of which no more is used than who has what */
+    int *first;    /* each process's first rank, and the number of ranks */
+    mf_comm *comm; /* only its information on which process has which ranks is used */
     mf_ownership owners;
-    double *slow; /* by process: 1, or so many times slower */
-    int64_t dead; /* a process; -1: none */
+    double *slow; /* for each process: 1, or the factor by which it is slower */
+    int64_t dead; /* the dead process; -1: none */
 } network;
 
 typedef struct outcome {
     mf_way way;
-    int chain;              /* messages one after the other, at most */
-    int64_t messages;       /* that one process sends, at most */
-    double sent, sent_mean; /* bytes of a process, at most and in the mean */
-    double memory;          /* bytes of a process for it, at most */
-    double seconds;         /* until the last one has the sum, or with a dead one has heard so */
-    bool all;               /* with a dead one: everybody has */
+    int chain;              /* the longest chain of dependent messages */
+    int64_t messages;       /* the most that one process sends */
+    double sent, sent_mean; /* the bytes that a process sends: maximum and mean */
+    double memory;          /* the most bytes that a process needs */
+    double seconds;         /* until the last process has the sum or, with a dead process, the error */
+    bool all;               /* with a dead process: whether all others get the error */
 } outcome;
 
 static network make_network(int64_t processes, int each, bool uneven)
@@ -68,15 +70,15 @@ static void free_network(network *n)
 /* ------------------------------------------------------------------ relayed */
 
 typedef struct process {
-    double now, failed; /* seconds; failed: INFINITY unless it has an error */
+    double now, failed; /* seconds; failed: when it got an error, else INFINITY */
     int chain;
     int64_t messages;
     double sent, memory;
 } process;
 
 typedef struct message {
-    int64_t count; /* of equal ones: the nodes */
-    double bytes;  /* of all */
+    int64_t count; /* the number of equal messages, one for each node */
+    double bytes;  /* of all of them */
 } message;
 
 static message message_of(const network *n, int64_t sender, mf_span span, bool partial, int step)
@@ -90,7 +92,7 @@ static message message_of(const network *n, int64_t sender, mf_span span, bool p
 
 static double larger(double a, double b) { return a > b ? a : b; }
 
-/* When a message is there, which its sender begins at `from` and its receiver asks for at `to`. */
+/* The time at which a message arrives that its sender begins at `from` and its receiver requests at `to`. */
 static double arrival(const network *n, double from, double to, message m, int64_t a, int64_t b)
 {
     double slow = larger(n->slow[a], n->slow[b]), hop = slow * (2 * OVERHEAD + LATENCY);
@@ -105,7 +107,7 @@ static void take_step(const network *n, mf_way way, int64_t length, int step, in
     if (isfinite(p->failed) || (!in.count && !out.count))
         return;
     bool waits_for_send = out.count && out.bytes / (double)out.count > EAGER_MOST;
-    double other = INFINITY; /* when the one that this waits for failed */
+    double other = INFINITY; /* when the process that this one waits for failed */
     if (in.count)
         other = all[t.from].failed;
     if (waits_for_send && all[t.to].failed < other)
@@ -163,7 +165,7 @@ static outcome relay(const network *n, mf_way way, int64_t bytes)
     return o;
 }
 
-/* ------------------------------------------------------------------ everybody to everybody */
+/* ------------------------------------------------------------------ direct: each process to each other */
 
 static outcome direct(const network *n, int64_t bytes)
 {
@@ -185,7 +187,7 @@ static outcome direct(const network *n, int64_t bytes)
 
 /* ------------------------------------------------------------------ all_to_all */
 
-/* Every process has a piece of `bytes` for each other one, and sends them in rounds. messages: on their way to others at once. */
+/* Every process has a piece of `bytes` for each other process and sends them in rounds. o.messages: the most messages in flight at once. */
 static outcome all_to_all(const network *n, int64_t bytes)
 {
     outcome o = { .way = MF_WAY_DIRECT, .all = true };
@@ -306,7 +308,7 @@ static bool hear(network *n, int64_t bytes)
     return good;
 }
 
-/* Few at a time, and the rounds cost little beside what each process has to send. */
+/* Few messages are in flight at once, and the overhead of the rounds is small compared with the bytes that each process sends. */
 static bool check_all_to_all(void)
 {
     bool good = true;

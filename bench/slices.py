@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Sums up a trace of MF_PROFILE: where the time of a workload goes.
+"""Summarises a trace of MF_PROFILE: where the time of a workload goes.
 
     MF_PROFILE=trace.json build/bench/workloads --devices 1 --repeat 9 --only NAME; bench/slices.py trace.json [lines]
 
-A line is a slice's row and operations: how often, the median, and its share of all work by medians, so that first calls and
-disturbances weigh nothing. What the host only waits for is left out.
+A line is a slice's row and operations: the number of calls, the median, and its share of all work, computed from medians so that first calls
+and disturbances do not count. Slices in which the host only waits are left out.
 """
 import collections
 import json

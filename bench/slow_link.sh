@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# How much of the CNN's exchange hides behind its backward pass on a slow link: two processes of four devices, a core each, over TCP in network
-# namespaces that are joined by 1 Gbit/s and 0.1 ms, and in two others that are joined without a limit.
+# How much of the CNN's gradient exchange overlaps with its backward pass on a slow link: two processes of four devices, one core each, over TCP
+# in two network namespaces joined by a link of 1 Gbit/s and 0.1 ms, and in two others joined by an unlimited link.
 #
 #     bench/slow_link.sh [BUILD] [ROUNDS]
 #
-# What the slow link adds to a step, by what it adds to the same exchange alone, is the part that does not hide: by the clock; and
-# of the time in which no device computes, by a trace, for what a processor does for the link can hide nowhere. Figures are lower quartiles
-# over rounds in turns: on a machine that others use, medians of the same link are further apart than the exchange is long. It takes
-# root (or CAP_NET_ADMIN and CAP_SYS_ADMIN), Open MPI and two cores; where they are not to be had it says so and ends with 77.
-# A kernel without netem's delay still has its rate, by tbf, which cuts what is larger than its bucket into frames; the processors of a
-# machine with a network card do not, so packets are no larger than that.
+# The part that does not overlap is what the slow link adds to a step, divided by what it adds to the exchange alone. It is computed from the
+# wall clock, and from the time in which no device computes, according to a trace, because the processor's work for the link cannot overlap.
+# Figures are lower quartiles over interleaved rounds: on a shared machine, medians of the same link differ by more than the exchange takes.
+# Needs root (or CAP_NET_ADMIN and CAP_SYS_ADMIN), Open MPI and two cores; without them it says so and exits with 77.
+# On a kernel without netem, tbf limits the rate, without a delay. tbf splits what is larger than its bucket into frames, which with a network
+# card is not the processor's work, so packets are made no larger than that.
 set -u
 build=${1:-build} rounds=${2:-9} name=mf$$
 here=$(cd "$(dirname "$0")" && pwd)
@@ -26,16 +26,16 @@ ends() {
 }
 trap ends EXIT
 
-slow_down() { # a side of the slow link
+slow_down() { # one end of the slow link
     tc -n "$1" qdisc add dev "$1" root netem delay 0.1ms rate 1gbit 2>/dev/null && return
     link="1 Gbit/s (tbf; the kernel has no netem, so nothing is delayed)"
     ip -n "$1" link set "$1" gso_max_size 16000 2>/dev/null
     tc -n "$1" qdisc add dev "$1" root tbf rate 1gbit burst 32kb latency 50ms 2>/dev/null
 }
-side() { # and its address
+side() { # one end of a link, and its address
     ip -n "$1" link set lo up && ip -n "$1" link set "$1" up && ip -n "$1" addr add "$2/24" dev "$1"
 }
-connect() { # two sides, and their network; mpirun starts the second process in the other namespace by what it takes for ssh
+connect() { # two ends, and their network; mpirun starts the second process in the other namespace by a replacement for ssh
     ip netns add "$1" 2>/dev/null && ip netns add "$2" 2>/dev/null || skip "network namespaces are not permitted"
     ip link add "$1" netns "$1" type veth peer name "$2" netns "$2" 2>/dev/null || skip "veth is not permitted"
     side "$1" "$3.1" && side "$2" "$3.2" || skip "addresses are not permitted"
@@ -50,13 +50,13 @@ slow_down "$name"c && slow_down "$name"d || skip "tc has neither netem nor tbf, 
 own=(--allow-run-as-root --bind-to none)
 [ "$(id -u)" = 0 ] || own=(--bind-to none)
 cores=($(taskset -cp $$ | sed 's/.*: //' | tr ',' '\n' | while IFS=- read -r from to; do seq "$from" "${to:-$from}"; done))
-job() { # how it is launched; the workloads
+job() { # the name of the array with the launch command; the workloads
     local -n how=$1
     shift
     "${how[@]}" -n 1 env ${trace:+MF_PROFILE="$trace.0"} taskset -c "${cores[0]}" "$program" --devices 4 --repeat "$repeat" --only "$@" : \
         -n 1 env ${trace:+MF_PROFILE="$trace.1"} taskset -c "${cores[1]}" "$program" --devices 4 --repeat "$repeat" --only "$@" 2>>"$folder/errors"
 }
-over=() # a side, and its network
+over=() # launch_over END NETWORK sets it to a launch command
 launch_over() {
     over=(ip netns exec "$1" "$launcher" "${own[@]}" --host "$2.1:1,$2.2:1" --mca plm_rsh_agent "$folder/shell.$1"
         --mca oob_tcp_if_include "$2.0/24" --mca btl tcp,self --mca btl_tcp_if_include "$2.0/24" -x MF_SHARED_MEMORY=off)
@@ -77,7 +77,7 @@ for how in fast slow fast slow; do
     trace=$folder/trace.$how job "$how" $step >/dev/null && python3 - "$folder/trace.$how" >>"$folder/waits.$how" <<'END' || exit 1
 import json, statistics, sys
 def waits(path):
-    """Of each step but the first ones, the milliseconds from its first device's begin to its last one's end in which none computed."""
+    """For each step except the first ones: the milliseconds, from the first device's start to the last one's end, in which no device computed."""
     with open(path) as f:
         events = [e for e in json.load(f)["traceEvents"] if e["ph"] == "X" and e["cat"] in ("device", "uniform")]
     events = sorted((e for e in events if e["dur"] > 50), key=lambda e: e["ts"])

@@ -1,4 +1,4 @@
-"""Curves as SVG, with the standard library alone: lines over logarithmic axes, with a legend."""
+"""Curves as SVG, with the standard library only: lines over logarithmic axes, with a legend."""
 import math
 
 COLOURS = ["#0b6e4f", "#c1440e", "#3d5a80", "#8d6a9f", "#6c757d"]
@@ -21,7 +21,7 @@ def escape(text):
 
 
 def curve(title, x_label, y_label, series, x_text=str, y_text=str, x_base=2, y_base=10):
-    """series: name -> [(x, y)], positive numbers. Gives the SVG's text."""
+    """Returns the SVG's text. series: name -> [(x, y)], positive numbers."""
     points = [p for line in series.values() for p in line]
     if not points:
         return ""

@@ -1,10 +1,11 @@
-/* Our side of the benchmark: the workloads of peers/jax_bench.py under the same names, driven one repetition at a time over standard
- * input, one JSON line an answer, so that a driver can alternate the two programs.
+/* Manyfold's side of the benchmark: the workloads of peers/jax_bench.py under the same names, driven one repetition at a time over standard
+ * input, with one JSON line per answer, so that a driver can alternate between the two programs.
  *
  *     workloads [--devices 8] --list | --small | [--repeat 7] --only NAME...
  *
- * --list prints the names, --small those that the suite runs; --only needs no driver. first_call_NAME asks for a workload's first call.
- * As a job of several processes, each has so many devices, and process 0 reads, answers, and says how often the others call. */
+ * --list prints the names, --small the names that the test suite runs; --only needs no driver. first_call_NAME requests the time of a
+ * workload's first call. In a job, each process has --devices devices; process 0 reads, answers, and tells the others the number of calls.
+ * */
 #include "workloads/workload.h"
 
 #include <stdio.h>
@@ -22,7 +23,7 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* The peak of this process's own memory; getrusage() would count the parent's before exec. */
+/* This process's peak memory; getrusage() would include the parent's before exec. */
 static double rss_mib(void)
 {
     char line[256];
@@ -49,7 +50,7 @@ static const workload *find(const char *name)
 
 static char failure[400];
 
-/* What process 0 has. */
+/* Process 0's value. */
 static double agree(double x) { return mf_process_count() > 1 ? mf_item_f64(mf_broadcast_one_to_all(mf_scalar(x, MF_F64))) : x; }
 
 static bool agree_line(char *line, size_t size, bool there)
@@ -83,7 +84,8 @@ static double timed(const workload *w, int calls)
     return (now() - start) / calls;
 }
 
-/* Of calls that fill 20 ms, as on the peer's side: what ran in between has emptied the caches, and a round is to be warm. */
+/* The mean over calls that last 20 ms together, as on the peer's side: other workloads have evicted the caches, and most of a round should
+ * run warm. */
 static double round_of(const workload *w, int *calls)
 {
     const double least = 0.02;
@@ -91,7 +93,8 @@ static double round_of(const workload *w, int *calls)
     return *calls * seconds < least ? timed(w, *calls = (int)(least / seconds) + 1) : seconds;
 }
 
-/* Loops get their machine code a moment after they have proved hot. A warm call is one behind that, as it is behind a peer's compilation. */
+/* Loops are compiled to machine code shortly after they have proved hot. Warm calls are those after that, as they are those after the
+ * peer's compilation. */
 static void warm_up(const workload *w)
 {
     double start = now();
@@ -100,7 +103,8 @@ static void warm_up(const workload *w)
     while (agree(now() - start < 0.15 || (mf_compiler_read().waiting && now() - start < 10)) != 0);
 }
 
-/* The state of one workload is alive at a time, so that memory figures are its own. Gives the seconds of its first call. */
+/* Prepares a workload and returns the seconds of its first call. Only one workload's state is alive at a time, so memory figures are its
+ * own. */
 static double make_ready(const workload *w)
 {
     static const workload *current;
@@ -122,7 +126,7 @@ static double make_ready(const workload *w)
     return first;
 }
 
-/* Answers one name; false after an error in a workload, whose state is then not to be trusted. */
+/* Answers one name; false after an error in a workload, whose state may then be invalid. */
 static bool run(const char *name, double startup)
 {
     bool first = strncmp(name, "first_call_", 11) == 0;

@@ -1,5 +1,5 @@
-/* What the training programs have in common around the training: options, sentences for the user, the folder of what they leave. The
- * including file says what PROGRAM it is, a string that begins each sentence on stderr. */
+/* What the training programs share besides training: command-line options, messages to the user, the output folder. The including file
+ * defines PROGRAM, the program's name, as a string; every message on stderr begins with it. */
 #ifndef EXAMPLES_COMMAND_LINE_H
 #define EXAMPLES_COMMAND_LINE_H
 
@@ -27,10 +27,11 @@ static inline bool number(const char *text, double *out)
     return end != text && !*end;
 }
 
-/* Sets one option; false: it does not take the text, which is NULL for one without. */
+/* Sets one option from its argument; text is NULL for an option without one. Returns false if the argument is invalid. */
 typedef bool option_setter(void *settings, int option, const char *text);
 
-/* All options; optind is then the first word that is none. 'h' is --help. False: the program ends now, with *status. */
+/* Reads all options; afterwards optind is the index of the first argument that is not an option. 'h' stands for --help. Returns false if
+ * the program is to exit now, with *status. */
 static inline bool read_options(int argc, char **argv, const struct option *options, const char *usage, option_setter *set, void *settings,
                                 int *status)
 {
@@ -52,7 +53,7 @@ static inline bool read_options(int argc, char **argv, const struct option *opti
     return true;
 }
 
-/* Whether v is an error, of which the user is told. */
+/* Whether v is an error; if so, prints its message. */
 static inline bool told(mf_value v)
 {
     const char *message = mf_is_error(v) ? mf_error(v) : NULL;
@@ -61,7 +62,7 @@ static inline bool told(mf_value v)
     return message != NULL;
 }
 
-/* The same of what mf_load_fashion_mnist gave for a folder, NULL being where the package puts it. */
+/* The same for the result of mf_load_fashion_mnist(folder, ...). A NULL folder is where the Debian package installs the images. */
 static inline bool told_of_images(mf_value dataset, const char *folder)
 {
     if (!told(dataset))

@@ -1,7 +1,8 @@
-/* The first steps of a course on parallel maps: scale an array on every device, add a value that is broadcast, sum across the devices.
- * Set MF_NUM_CPU_DEVICES to try it with as many devices as you like.
+/* First steps with parallel maps: scale an array on every device, add a broadcast value, sum across devices. Set MF_NUM_CPU_DEVICES to
+ * choose the number of devices.
  *
- * A mapped function is C code that runs once for each signature, while it is traced: its own printf appears then, and at no later call. */
+ * As in JAX, a mapped function is traced: its C code runs once for each signature (shapes and dtypes of the arguments), so its printf
+ * prints during tracing and not in later calls. */
 #include <manyfold.h>
 
 #include <stdio.h>
@@ -22,7 +23,7 @@ static mf_value scale_and_sum(mf_value x)
 {
     printf("Compiling and running scale_and_sum on device %d...\n", mf_process_index());
     mf_value scaled_x = mf_mul(x, 2);
-    mf_value local_sum = mf_sum(scaled_x); /* on each device first */
+    mf_value local_sum = mf_sum(scaled_x); /* on this device */
     mf_value global_sum = mf_psum(local_sum, "devices");
     return mf_tuple(scaled_x, global_sum);
 }

@@ -1,14 +1,15 @@
 /* Data-parallel training: a small convolutional network on Fashion-MNIST, over any number of devices.
  *
- * Every device holds the same parameters and works on its part of each batch; gradients are averaged over the devices with pmean, so that
- * all make the same step. After each epoch every test image is evaluated, on all devices: the last, smaller batch is filled up and masked.
- * The trained parameters are saved, and `data_parallel --predict 0 1 2` loads them for single test images on one device.
+ * Every device holds the same parameters and works on its shard of each batch; pmean averages the gradients over the devices, so all
+ * devices make the same update. After each epoch all devices together evaluate every test image: the last, smaller batch is padded and
+ * masked. The program saves the trained parameters, and `data_parallel --predict 0 1 2` loads them to classify single test images on one
+ * device.
  *
- * `mpirun -n 2 data_parallel --devices 4` trains the same parameters, to the bit, on the eight devices of two processes: each loads its own part
- * of each batch, and the first one tells and saves.
+ * `mpirun -n 2 data_parallel --devices 4` trains on eight devices of two processes and gives bit-identical parameters: each process loads
+ * its own part of each batch; process 0 prints and saves.
  *
- * With --checkpoint N it saves all that the rest of the training follows from every N steps, and a program that is started again goes on from
- * there, to the bit, also on other devices. */
+ * With --checkpoint N the program saves its complete training state every N steps. When started again it resumes from there and ends with
+ * bit-identical parameters, also when the same total number of devices is divided among another number of processes. */
 #include <manyfold.h>
 
 #define PROGRAM "data_parallel"
@@ -25,7 +26,7 @@ enum { num_classes = 10 };
 static const char *const class_names[num_classes] = { "T-shirt/top", "Trouser", "Pullover", "Dress", "Coat",
                                                       "Sandal",      "Shirt",   "Sneaker",  "Bag",   "Ankle boot" };
 
-/* ---- the model: structure in a module, numbers in a tree */
+/* ---- the model: the module holds the structure, a tree holds the parameters */
 
 static mf_value cnn_call(mf_module self, mf_value x)
 {
@@ -50,7 +51,7 @@ static mf_module cnn(mf_state rngs)
 typedef struct trainer {
     mf_module model;
     mf_optimizer adam;
-} trainer; /* what does not change: the functions' context */
+} trainer; /* constant during training: the context of the closures below */
 
 MF_RECORD(train_state, params, opt_state);
 
@@ -85,7 +86,7 @@ static mf_value train_step(void *context, mf_value state, mf_value batch)
     return mf_tuple(train_state_pack(s), loss, metrics);
 }
 
-/* ---- evaluation: sums over the images that the mask lets count, on all devices together */
+/* ---- evaluation: sums over the unmasked images of all devices */
 
 static mf_value eval_step(void *context, mf_value params, mf_value batch)
 {
@@ -110,11 +111,11 @@ static mf_value predict(void *context, mf_value params, mf_value image)
 typedef struct settings {
     long long devices, epochs, batch, seed;
     long long limit;      /* training images; 0: all */
-    long long checkpoint; /* steps from one to the next; 0: none is saved */
+    long long checkpoint; /* steps between checkpoints; 0: save none */
     double learning_rate;
     const char *data, *out;
     bool predict;
-    char **indices; /* of --predict */
+    char **indices; /* the arguments of --predict */
     int index_count;
 } settings;
 
@@ -154,7 +155,7 @@ static bool set_option(void *of, int option, const char *text)
     }
 }
 
-/* False: the program ends now, with *status. */
+/* Returns false if the program is to exit now, with *status. */
 static bool read_settings(settings *s, int argc, char **argv, int *status)
 {
     static const struct option options[] = {
@@ -184,7 +185,7 @@ static bool read_settings(settings *s, int argc, char **argv, int *status)
 
 /* ---- data */
 
-static bool is_first(void) { return mf_process_index() == 0; } /* of several processes, the one that tells and saves */
+static bool is_first(void) { return mf_process_index() == 0; } /* the process that prints and saves */
 
 static mf_value first_rows(void *count, mf_value x) { return mf_get(x, mf_range(0, *(long long *)count)); }
 
@@ -200,7 +201,7 @@ static mf_value load(const settings *s, const char *split, int64_t *images)
     return mf_tree_map(mf_closure(first_rows, &s->limit), dataset);
 }
 
-/* NULL after an error, which is told. The loader copies what it needs; the dataset itself goes with the scope. */
+/* NULL after an error, which has been printed. The loader copies the rows it needs, so the scope may release the dataset. */
 static mf_loader *open_loader(const settings *s, const char *split, int64_t *images)
 {
     MF_SCOPE;
@@ -221,12 +222,12 @@ static mf_loader *open_loader(const settings *s, const char *split, int64_t *ima
 
 /* ---- training */
 
-typedef struct result { /* numbers only: a checkpoint has them as an array */
+typedef struct result { /* doubles only: a checkpoint stores the struct as an array */
     double train_loss, train_accuracy, test_loss, test_accuracy, tested, seconds;
 } result;
 enum { result_size = sizeof(result) / sizeof(double) };
 
-typedef struct tally { /* of the epoch so far; likewise */
+typedef struct tally { /* sums over the epoch so far; doubles only, as above */
     double loss, accuracy, steps;
 } tally;
 
@@ -234,7 +235,7 @@ typedef struct run {
     const settings *settings;
     mf_function step, evaluate;
     mf_value state;
-    mf_value pending; /* loss and metrics of the step that was queued last */
+    mf_value pending; /* loss and metrics of the last step queued, not read yet */
     tally tally;
     result *results; /* by epoch */
     mf_loader *train, *test;
@@ -248,14 +249,14 @@ static bool settle(run *r)
     MF_SCOPE;
     if (told(r->pending))
         return false;
-    t->loss += mf_item_f64(mf_get(r->pending, 0, 0)); /* the same on all devices: the first one's */
+    t->loss += mf_item_f64(mf_get(r->pending, 0, 0)); /* the same on all devices: read device 0's */
     t->accuracy += mf_item_f64(mf_get(r->pending, 1, "accuracy", 0));
     t->steps++;
     mf_clear(&r->pending);
     return true;
 }
 
-/* Reading a result waits for it, so a step's loss is read when the next step is on its way. */
+/* Reading a result blocks until it is computed, so a step's loss is read only after the next step has been dispatched. */
 static bool queue_step(run *r, mf_value batch)
 {
     MF_SCOPE;
@@ -269,7 +270,7 @@ static bool queue_step(run *r, mf_value batch)
     return true;
 }
 
-/* ---- checkpoints: all that the rest of the training follows from */
+/* ---- checkpoints: everything that the remaining training depends on */
 
 static mf_value numbers(const void *at, size_t bytes) { return mf_from_host(MF_F64, MF_SHAPE((int64_t)(bytes / sizeof(double))), at); }
 
@@ -282,7 +283,7 @@ static mf_value progress_of(const run *r)
                    mf_unreplicate(r->state));
 }
 
-/* All processes take part. */
+/* Every process must call this. */
 static bool save_checkpoint(run *r)
 {
     MF_SCOPE;
@@ -290,7 +291,7 @@ static bool save_checkpoint(run *r)
     if (!r->settings->checkpoint)
         return true;
     return path_in(r->settings->out, "checkpoint", path, sizeof path) && settle(r) && make_folder(r->settings->out) &&
-           mf_save_checkpoint(path, progress_of(r), mf_none()) == MF_OK; /* if not, mf_exit_status says why */
+           mf_save_checkpoint(path, progress_of(r), mf_none()) == MF_OK; /* mf_exit_status reports a failure */
 }
 
 static bool load_checkpoint(run *r)
@@ -408,7 +409,7 @@ static bool save(const run *r)
     char path[4096];
     if (!path_in(r->settings->out, parameter_file, path, sizeof path) || !make_folder(r->settings->out))
         return false;
-    bool saved = mf_save_npz(path, mf_unreplicate(mf_get(r->state, "params"))) == MF_OK; /* if not, mf_exit_status says why */
+    bool saved = mf_save_npz(path, mf_unreplicate(mf_get(r->state, "params"))) == MF_OK; /* mf_exit_status reports a failure */
     if (saved)
         printf("Trained parameters saved as %s\n", path);
     return saved;
@@ -422,7 +423,7 @@ static double parameter_count(mf_value leaves)
     return count;
 }
 
-/* ---- the two ways to run */
+/* ---- the two modes: train, predict */
 
 static bool start(run *r, trainer *t)
 {

@@ -1,6 +1,6 @@
-/* "Data Parallelism with pmap", the guide, from its first step to its pitfalls, in its order and under its headings. Every device holds the
- * same model and works on its part of each batch; gradients are averaged with pmean, so that all make the same step. data_parallel.c is
- * the complete program that the guide ends with. */
+/* The guide "Data Parallelism with pmap" in C, from its first step to its pitfalls, in its order and under its headings. Every device holds
+ * the same model and works on its shard of each batch; pmean averages the gradients, so all devices make the same update. data_parallel.c
+ * is the complete program that the guide ends with. */
 #include <manyfold.h>
 
 #include <stdio.h>
@@ -12,7 +12,7 @@ enum { num_classes = 10, image_count = 256, total_batch_size = 128 };
 static void section(const char *title) { printf("\n== %s\n", title); }
 static void heading(const char *title) { printf("\n%s\n", title); }
 static mf_value count_up(mf_value sum, mf_value x) { return mf_add(sum, (long long)mf_size(x)); }
-static double first(mf_value x) { return mf_item_f64(mf_get(x, 0)); } /* of one a device, which are all the same */
+static double first(mf_value x) { return mf_item_f64(mf_get(x, 0)); } /* x: one value per device, all equal */
 
 /* ---- Step 2: Define Your Model */
 
@@ -33,7 +33,7 @@ static mf_module cnn(mf_state rngs)
     return mf_module_new("CNNModel", cnn_call, "conv1", conv1, "conv2", conv2, "dense", mf_nn_linear(rngs, 64 * 8 * 8, num_classes));
 }
 
-/* ---- Step 4: Create Parallel Training Step. It gets the optimiser's values and merges them with what it is, its structure. */
+/* ---- Step 4: Create Parallel Training Step. The step merges the optimiser's structure (the context) with its values (the argument). */
 
 typedef struct loss_context {
     mf_module model;
@@ -65,7 +65,7 @@ static mf_value train_step(void *optimizer, mf_value state, mf_value batch)
 
 /* ---- the first six steps */
 
-/* Pictures of noise, a class' a little brighter than the one before. */
+/* Images of noise; each class is a little brighter than the class before it. */
 static mf_value pictures(void)
 {
     mf_value key = mf_random_key(1), label = mf_remainder(mf_arange(image_count, MF_I32), num_classes);
@@ -119,7 +119,7 @@ static void during_pmean(void)
         printf("Device %d: grad = %s, after pmean %s\n", device, mf_str(mf_get(grads, device)), mf_str(mf_get(after, device)));
 }
 
-/* ---- Advanced Techniques. The model's structure is the context, its numbers are the argument, as in flax's apply. */
+/* ---- Advanced Techniques. The model's structure is the context, its parameters are an argument, as with Flax's apply. */
 
 typedef struct settings {
     mf_module model;
@@ -149,7 +149,7 @@ static mf_value accumulate(void *context, mf_value sums, mf_value microbatch)
 static mf_value zeros(mf_value x) { return mf_zeros_like(x); }
 static mf_value divide(void *count, mf_value x) { return mf_div(x, *(int *)count); }
 
-/* batches: (microbatches, images, ...) on each device */
+/* batches: on each device (microbatches, images, ...) */
 static mf_value train_step_with_accumulation(void *context, mf_value state, mf_value batches)
 {
     settings *s = context;
@@ -176,7 +176,7 @@ static const char *equal_to_1e_6(mf_value a, mf_value b)
     return mf_item_f64(mf_tree_reduce(distance, mf_tree_map(difference, a, b), 0.0)) <= 1e-6 ? "yes" : "no";
 }
 
-/* A step is the same on all devices: they share its state, and what it gives must not vary. */
+/* Broadcasts the state to all devices. out_axes = None requires a result that is the same on all of them. */
 static mf_function parallel(mf_function step) { return mf_pmap(step, "devices", .in_axes = mf_axes(MF_NONE, 0), .out_axes = MF_NONE); }
 
 static mf_value cut(void *count, mf_value x) /* (devices, images, ...) to (devices, count, images / count, ...) */
@@ -202,9 +202,9 @@ static mf_value to_bf16(mf_value x) { return mf_astype(x, MF_BF16); }
 
 static mf_value mixed_loss(void *model, mf_value params, mf_value batch)
 {
-    mf_value x = mf_astype(mf_get(batch, "image"), MF_BF16); /* the forward pass in bfloat16 */
+    mf_value x = mf_astype(mf_get(batch, "image"), MF_BF16); /* forward pass in bfloat16 */
     mf_value logits = mf_apply(*(mf_module *)model, mf_tree_map(to_bf16, params), x);
-    logits = mf_astype(logits, MF_F32); /* and the loss in float32 */
+    logits = mf_astype(logits, MF_F32); /* loss in float32 */
     return mf_mean(mf_softmax_cross_entropy_with_integer_labels(logits, mf_get(batch, "label")));
 }
 
@@ -213,7 +213,7 @@ static mf_value train_step_mixed_precision(void *context, mf_value state, mf_val
     settings *s = context;
     mf_value loss, grads;
     mf_unpack(mf_call(mf_value_and_grad(mf_closure(mixed_loss, &s->model)), mf_get(state, "params"), batch), &loss, &grads);
-    grads = mf_pmean(grads, "devices"); /* float32, as the parameters are: summed in float32 */
+    grads = mf_pmean(grads, "devices"); /* the gradients are float32, as the parameters are */
     return mf_tuple(mf_train_state_apply_gradients(s->tx, state, grads), mf_pmean(loss, "devices"));
 }
 
@@ -231,8 +231,8 @@ static void mixed_precision(settings s, mf_value state, mf_value batch)
     printf("weights are kept in %s\n", mf_str(mf_dtype_of(mf_get(mixed, "params", "dense", "kernel"))));
 }
 
-/* The sum of what the mask lets count; all devices divide by the images of all. A device without any adds zeros, where a mean of its own
- * would be 0 / 0. */
+/* The loss summed over this device's unmasked images, divided by the number of unmasked images on all devices. A device without any
+ * contributes 0, where its own mean would be 0 / 0. */
 static mf_value masked_loss(void *model, mf_value params, mf_value batch)
 {
     mf_value logits = mf_apply(*(mf_module *)model, params, mf_get(batch, "image")), mask = mf_get(batch, "mask");
@@ -272,8 +272,8 @@ static void batch_size_selection(void)
 {
     heading("Batch Size Selection");
     int per_device = 32, devices = mf_local_device_count(), total = per_device * devices;
-    double base_rate = 1e-3, scaled_rate = base_rate * total / 32;                         /* linear scaling, */
-    mf_function rate = mf_warmup_cosine_decay_schedule(base_rate, scaled_rate, 100, 1000); /* with a warm-up to it */
+    double base_rate = 1e-3, scaled_rate = base_rate * total / 32;                         /* linear scaling rule */
+    mf_function rate = mf_warmup_cosine_decay_schedule(base_rate, scaled_rate, 100, 1000); /* warm up to that rate */
     printf("%d images a device on %d devices: total %d, learning rate %g\n", per_device, devices, total, scaled_rate);
     printf("warmed up: %.4f at step 0, %.4f at 50, %.4f at 100, %.4f at 1000\n", mf_item_f64(mf_call(rate, 0)),
            mf_item_f64(mf_call(rate, 50)), mf_item_f64(mf_call(rate, 100)), mf_item_f64(mf_call(rate, 1000)));
@@ -291,7 +291,7 @@ static void device_utilization(settings s, mf_value state, mf_value batch)
     printf("%s has been written: %s\n", path, status == MF_OK && stat(path, &written) == 0 && written.st_size > 0 ? "yes" : "no");
 }
 
-/* Losses stay on the devices; who reads one waits for its step. */
+/* Losses stay on the devices; reading one blocks until its step is done. */
 static void host_transfers(settings s, mf_value state, mf_value batch)
 {
     heading("Avoiding Host-Device Transfers");
@@ -304,7 +304,7 @@ static void host_transfers(settings s, mf_value state, mf_value batch)
     }
 }
 
-/* ---- Common Pitfalls: what is said of them */
+/* ---- Common Pitfalls, and the error message of each */
 
 static mf_value careless_step(void *context, mf_value state, mf_value batch)
 {

@@ -1,6 +1,6 @@
-/* The example of several processes on jax.pmap's reference page. Started by
+/* The multi-process example of jax.pmap's reference page. Started by
  *     MF_NUM_CPU_DEVICES=4 mpirun -n 2 distributed
- * each process maps over the rows of its own four devices, and psum is over all eight. Each prints what it gets. */
+ * each process passes the rows for its own four devices, psum runs over all eight, and each process prints its own rows of the result. */
 #include <manyfold.h>
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* How the training programs stop and go on: checkpoints in the folder after --out, with all that the rest of a training follows from, so that
- * it ends with the same bits as one that nobody stopped. The including file says what PROGRAM it is. */
+/* How the training programs stop and resume: checkpoints in the --out folder hold everything that the remaining training depends on, so a
+ * resumed training ends with the same bits as an uninterrupted one. The including file defines PROGRAM. */
 #ifndef EXAMPLES_GOING_ON_H
 #define EXAMPLES_GOING_ON_H
 
@@ -8,18 +8,19 @@
 typedef struct going_on {
     const char *out;
     bool resume;
-    const char *unit, *may_change; /* what a checkpoint's number counts; the options that may be others when a training goes on */
+    const char *unit, *may_change; /* what a checkpoint's number counts; the option that may differ when a training is resumed */
     mf_checkpoint_manager *manager;
 } going_on;
 
-/* A checkpoint: the settings that may not change, where the loader stands, and the state of the training. */
+/* A checkpoint's tree: the settings that must not change, the loader's position, the training state. */
 static inline mf_value progress_of(const double *settings, int count, const mf_loader *l, mf_value state)
 {
     return mf_dict("run", mf_from_host(MF_F64, MF_SHAPE(count), settings), "position", mf_scalar((double)mf_loader_position(l), MF_I64),
                    "state", state);
 }
 
-/* The state in the newest checkpoint, and the loader where it stood; `begun` is as long as nothing has been trained. False after a message. */
+/* Restores checkpoint `step`: sets *state and the loader's position. `begun` is the progress_of an untrained run, whose structure and
+ * settings the checkpoint must have. False after an error, which has been printed. */
 static inline bool go_on(const going_on *g, const char *folder, int64_t step, mf_value begun, mf_loader *l, mf_value *state)
 {
     mf_value saved = mf_checkpoint_manager_restore(g->manager, step, begun);
@@ -31,11 +32,11 @@ static inline bool go_on(const going_on *g, const char *folder, int64_t step, mf
     }
     *state = mf_get(saved, "state");
     printf("Going on from %s, after %lld %s\n", folder, (long long)step, g->unit);
-    return mf_loader_seek(l, mf_item_i64(mf_get(saved, "position"))) == MF_OK; /* if not, mf_exit_status says why */
+    return mf_loader_seek(l, mf_item_i64(mf_get(saved, "position"))) == MF_OK; /* mf_exit_status reports a failure */
 }
 
-/* Opens the checkpoints: with --resume the loader moves to where the newest one left it, and *state is the state there; else that of begun.
- * False after a message, also where the one is asked for and the other is there. */
+/* Opens the checkpoint folder. With --resume, *state and the loader's position come from the newest checkpoint; otherwise *state is that of
+ * `begun`. False after an error, which has been printed: also if --resume finds no checkpoint, or a run without it finds one. */
 static inline bool begin_or_go_on(going_on *g, mf_value begun, mf_loader *l, mf_value *state)
 {
     char folder[4096];

@@ -1,9 +1,9 @@
-/* A small GPT that learns to write like the text it is given, byte by byte: by default the licences that every Debian machine has.
+/* A small byte-level GPT. It learns to write like the text it is given: by default the licences that every Debian machine has.
  *
- * Every device holds the same parameters and works on its part of each batch, in micro-batches whose gradients a scan adds up; the means
- * over all devices make one step of AdamW, with clipped gradients and a rate that warms up and then decays. With --bf16 the model computes
- * in bfloat16, while parameters, gradients' sums and losses stay f32. Then the model writes: one token at a time, by a cache of the keys
- * and values of all tokens before it. docs/GPT.md tells more. */
+ * Every device holds the same parameters and works on its shard of each batch, in micro-batches whose gradients a scan accumulates; the
+ * means over all devices make one AdamW update, with clipped gradients and a learning rate that warms up and then decays. With --bf16 the
+ * model computes in bfloat16, while parameters, accumulated gradients and losses stay float32. The trained model generates text one token
+ * at a time, with a KV cache of all tokens before it. See docs/GPT.md. */
 #include <manyfold.h>
 
 #define PROGRAM "gpt"
@@ -18,7 +18,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { bytes = 256 }; /* the vocabulary */
+enum { bytes = 256 }; /* the vocabulary size: a token is a byte */
 
 /* ---- the command line */
 
@@ -84,7 +84,7 @@ static bool set_option(void *of, int option, const char *text)
     }
 }
 
-/* What the numbers must be to one another; NULL: they are. */
+/* The error message if settings do not fit one another; NULL if they do. */
 static const char *wrong_numbers(const settings *s)
 {
     if (s->features % s->heads || s->features / s->heads % 2)
@@ -94,7 +94,7 @@ static const char *wrong_numbers(const settings *s)
     return NULL;
 }
 
-/* False: the program ends now, with *status. */
+/* Returns false if the program is to exit now, with *status. */
 static bool read_settings(settings *s, int argc, char **argv, int *status)
 {
     static const struct option options[] = {
@@ -118,7 +118,7 @@ static bool read_settings(settings *s, int argc, char **argv, int *status)
     return !wrong;
 }
 
-/* ---- the text: all files of a folder, one behind the other, or one file */
+/* ---- the text: one file, or all files of a folder concatenated */
 
 typedef struct text {
     unsigned char *at;
@@ -155,7 +155,7 @@ static bool add_file(text *t, const char *path)
     return ok;
 }
 
-/* Regular files alone: links in that folder are second names of the licences. */
+/* Regular files only: the links in /usr/share/common-licenses are second names of the same files. */
 static bool add_folder(text *t, const char *folder)
 {
     struct dirent **entries = NULL;
@@ -181,7 +181,7 @@ static bool read_text(text *t, const char *path)
     return S_ISDIR(info.st_mode) ? add_folder(t, path) : add_file(t, path);
 }
 
-/* Windows of length + 1 bytes that begin so many bytes one after the other, i32 (n, length + 1). */
+/* Windows of length + 1 bytes that begin `stride` bytes apart: i32 (n, length + 1). */
 static mf_value windows_of(const unsigned char *at, size_t size, int64_t length, int64_t stride)
 {
     int64_t count = (int64_t)size > length ? ((int64_t)size - length - 1) / stride + 1 : 0;
@@ -203,15 +203,15 @@ typedef struct gpt_run {
     gpt_trainer trainer;
     mf_function step, evaluate;
     mf_value state;
-    mf_value pending; /* the loss of the step that was queued last */
+    mf_value pending; /* the loss of the last step queued, not read yet */
     double loss, counted;
     size_t text_size;
-    mf_loader *train, *test; /* the last tenth of the text is to test with */
+    mf_loader *train, *test; /* test: the last tenth of the text */
     going_on checkpoints;
     mf_logbook *book;
 } gpt_run;
 
-/* The loader copies what it needs. False after a message. */
+/* False after an error, which has been printed. The loader copies the rows it needs, so the scope may release the windows. */
 static bool open_loader(mf_loader **loader, const settings *s, const text *t, bool train)
 {
     MF_SCOPE;
@@ -228,7 +228,7 @@ static bool open_loader(mf_loader **loader, const settings *s, const text *t, bo
     return false;
 }
 
-/* Forever: another epoch begins where one ends. */
+/* Never ends: after the last batch of an epoch comes the first of the next. mf_loader_next returns false between them. */
 static mf_value next_batch(mf_loader *l)
 {
     mf_value batch = { 0 };
@@ -249,7 +249,7 @@ static bool settle(gpt_run *r)
     return true;
 }
 
-/* Reading a result waits for it, so a step's loss is read when the next step is on its way. */
+/* Reading a result blocks until it is computed, so a step's loss is read only after the next step has been dispatched. */
 static bool queue_step(gpt_run *r)
 {
     MF_SCOPE;
@@ -267,7 +267,7 @@ static mf_value eval_step(void *trainer, mf_value params, mf_value tokens)
     return mf_pmean(gpt_loss(trainer, params, tokens), "devices");
 }
 
-/* The mean over the text that is to test with; NaN after an error, which is told. */
+/* The mean loss over the test text; NaN after an error, which has been printed. */
 static double evaluate(gpt_run *r)
 {
     double loss = 0;
@@ -283,7 +283,7 @@ static double evaluate(gpt_run *r)
     return loss;
 }
 
-/* With the key that dropout draws from. */
+/* The training state includes the key that dropout draws from. */
 static mf_value checkpoint_of(const gpt_run *r)
 {
     const settings *s = r->settings;
@@ -293,16 +293,16 @@ static mf_value checkpoint_of(const gpt_run *r)
     return progress_of(which, sizeof which / sizeof *which, r->train, state);
 }
 
-/* Every tenth of the way: a point of the curves, and a checkpoint. */
+/* Called after every tenth of the training: writes a point of the curves and a checkpoint. */
 static bool report(gpt_run *r, long long step)
 {
     MF_SCOPE;
     double test = evaluate(r), train = r->loss / r->counted;
     if (isnan(test))
         return false;
-    r->loss = r->counted = 0; /* the next mean is of what comes */
+    r->loss = r->counted = 0; /* the next report averages the steps after this one */
     return mf_logbook_write(r->book, step, mf_dict("train", mf_dict("loss", train), "test", mf_dict("loss", test))) == MF_OK &&
-           mf_checkpoint_manager_save(r->checkpoints.manager, step, checkpoint_of(r)) == MF_OK; /* if not, mf_exit_status says why */
+           mf_checkpoint_manager_save(r->checkpoints.manager, step, checkpoint_of(r)) == MF_OK; /* mf_exit_status reports a failure */
 }
 
 static long long steps_done(const gpt_run *r) { return mf_loader_position(r->train); }
@@ -343,7 +343,7 @@ static double parameter_count(mf_value leaves)
     return count;
 }
 
-/* AdamW as for GPTs: the kernels alone decay, and the rate goes up in the first twentieth of the steps and then down along a cosine. */
+/* AdamW as usual for GPTs: weight decay on kernels only; linear warm-up over the first twentieth of the steps, then cosine decay. */
 static mf_optimizer optimizer_of(const settings *s)
 {
     mf_function rate = mf_warmup_cosine_decay_schedule(0, s->learning_rate, s->steps / 20 + 1, s->steps + 1,
@@ -389,20 +389,20 @@ static bool save(const gpt_run *r, mf_value params)
     char path[4096];
     if (!path_in(r->settings->out, "gpt.npz", path, sizeof path))
         return false;
-    bool saved = mf_save_npz(path, params) == MF_OK; /* if not, mf_exit_status says why */
+    bool saved = mf_save_npz(path, params) == MF_OK; /* mf_exit_status reports a failure */
     if (saved)
         printf("Trained parameters saved as %s\n", path);
     return saved;
 }
 
-/* ---- writing */
+/* ---- text generation */
 
 typedef struct writer {
     const settings *settings;
-    mf_module model; /* a view that decodes */
+    mf_module model; /* a view with .decode = true: each call takes one token and uses the KV cache */
     mf_function next;
-    int64_t filled;       /* of the cache */
-    unsigned char *bytes; /* the prompt and what was written */
+    int64_t filled;       /* positions in the cache */
+    unsigned char *bytes; /* the prompt and the generated bytes */
     long long count;
 } writer;
 
@@ -413,7 +413,7 @@ static bool empty_cache(writer *w)
     return mf_nn_init_cache(w->model, MF_SHAPE(1, s->length, s->features), MF_F32) == MF_OK;
 }
 
-/* The next byte after number `at`, which goes into the cache; -1 after an error. */
+/* Appends byte number `at` to the cache and returns the byte that the model draws after it; -1 after an error. */
 static int feed(writer *w, long long at)
 {
     MF_SCOPE;
@@ -423,7 +423,8 @@ static int feed(writer *w, long long at)
     return told(next) ? -1 : (int)mf_item_i64(next);
 }
 
-/* A full cache is begun anew with the later half of what it held: the model has never seen more than its length. */
+/* Draws the byte after the last one. A full cache is emptied and refilled with the later half of its bytes: the model was never trained on
+ * more than --length tokens. */
 static int next_byte(writer *w)
 {
     long long at = w->count - 1;
@@ -445,7 +446,7 @@ static bool write_text(writer *w)
 {
     const settings *s = w->settings;
     long long prompt = (long long)strlen(s->prompt);
-    long long from = prompt > s->length ? prompt - s->length : 0; /* what the model can see of it */
+    long long from = prompt > s->length ? prompt - s->length : 0; /* the model sees the last --length bytes */
     fputs(s->prompt, stdout);
     w->count = from;
     for (long long i = 0; i < prompt + s->sample - 1; i++) {
@@ -481,7 +482,7 @@ static bool generate(const settings *s, mf_module model)
     return ok;
 }
 
-/* ---- the two ways to run */
+/* ---- the two modes: train, generate */
 
 static mf_module model_of(const settings *s)
 {

@@ -1,5 +1,6 @@
-/* The model of gpt.c and what each device does with it: a decoder of the GPT kind over bytes, with rotary positions, its table of embeddings
- * read backwards for the logits. Its structure is a module, its numbers a tree; what dropout draws from stays in the module's states. */
+/* The model of gpt.c and its training step: a GPT-style decoder over bytes, with rotary position embeddings; the logits reuse the embedding
+ * table (tied weights). The module holds the structure, a tree the parameters; the keys that dropout draws from stay in the module's
+ * states. */
 #ifndef EXAMPLES_GPT_MODEL_H
 #define EXAMPLES_GPT_MODEL_H
 
@@ -10,10 +11,10 @@
 typedef struct gpt_size {
     int vocabulary, layers, heads, features;
     double dropout;
-    mf_dtype dtype; /* of the computation; parameters are f32 */
+    mf_dtype dtype; /* of the computation; the parameters are f32 */
 } gpt_size;
 
-/* ---- the model. Of tokens (batch, length) -> logits (batch, length, vocabulary), f32 */
+/* ---- the model: tokens (batch, length) -> logits (batch, length, vocabulary), f32 */
 
 static inline mf_value gpt_part(mf_module self, const char *name, mf_value x) { return mf_call(mf_member_module(self, name), x); }
 
@@ -73,11 +74,11 @@ typedef struct gpt_trainer {
     mf_module model;
     mf_optimizer tx;
     int64_t accumulate; /* micro-batches a step */
-} gpt_trainer;          /* what does not change: the functions' context */
+} gpt_trainer;          /* constant during training: the context of the closures below */
 
 MF_RECORD(gpt_state, params, opt_state);
 
-/* The mean over windows of length + 1 tokens of what each token costs, the one before it known. */
+/* tokens (batch, length + 1) -> (): the mean cross-entropy of predicting each token from the tokens before it. */
 static inline mf_value gpt_loss(void *trainer, mf_value params, mf_value tokens)
 {
     int64_t length = mf_dim(tokens, -1) - 1;
@@ -90,7 +91,7 @@ typedef struct gpt_micro {
     mf_value params;
 } gpt_micro;
 
-/* One micro-batch: the sums of losses and gradients so far, and one more. */
+/* The scan's body: adds one micro-batch's loss and gradients to the sums. */
 static inline mf_value gpt_accumulate(void *context, mf_value sums, mf_value tokens)
 {
     gpt_micro *m = context;
@@ -100,7 +101,7 @@ static inline mf_value gpt_accumulate(void *context, mf_value sums, mf_value tok
 
 static inline mf_value gpt_mean(void *count, mf_value sum) { return mf_div(sum, (double)*(int64_t *)count); }
 
-/* state, tokens (batch, length + 1) -> (state, loss): the gradients of all micro-batches and all devices make one step. */
+/* state, tokens (batch, length + 1) -> (state, loss): one update by the mean gradient of all micro-batches on all devices. */
 static inline mf_value gpt_train_step(void *trainer, mf_value state, mf_value tokens)
 {
     gpt_trainer *t = trainer;
@@ -116,7 +117,7 @@ static inline mf_value gpt_train_step(void *trainer, mf_value state, mf_value to
 
 /* ---- sampling */
 
-/* token (), key, temperature () -> the next token: the model sees the one and, in its cache, all before it. */
+/* token (), key, temperature () -> the next token. The model sees this token and, in its KV cache, all tokens before it. */
 static inline mf_value gpt_next(void *model, mf_value token, mf_value key, mf_value temperature)
 {
     mf_value logits = mf_ravel(mf_call(*(mf_module *)model, mf_reshape(token, MF_SHAPE(1, 1))));

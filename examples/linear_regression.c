@@ -1,5 +1,5 @@
-/* Linear regression, data-parallel: each device has a part of the samples, gradients are averaged over the devices, and every device makes
- * the same step, so the parameters stay the same everywhere. After every step that is checked, bit by bit.
+/* Data-parallel linear regression: each device holds a shard of the samples, gradients are averaged over the devices, and every device
+ * makes the same update, so the parameters stay equal everywhere. The program checks this bit for bit after every step.
  *
  *     linear_regression [--devices N] */
 #include <manyfold.h>
@@ -45,7 +45,7 @@ static mf_value first(mf_value x) { return mf_get(x, 0); }
 /* ---- the data */
 
 typedef struct samples {
-    mf_value key, true_w, true_b, x, y; /* the key: what is left after drawing */
+    mf_value key, true_w, true_b, x, y; /* key: for later draws */
 } samples;
 
 static samples draw_samples(int num_devices)
@@ -70,7 +70,7 @@ static mf_value initial_params(mf_value key)
     return mf_tuple(initial_w, mf_random_normal(b_init_key, MF_SHAPE(), MF_F32));
 }
 
-/* ---- the check: row d of a stacked parameter is what device d has */
+/* ---- the check: row d of a stacked parameter is device d's copy */
 
 static bool same_bits_on_all(mf_value stacked)
 {
@@ -96,7 +96,7 @@ static mf_value replicated(mf_value params)
     return copies;
 }
 
-/* The number of steps after which all devices had the same parameters; *params moves on. */
+/* Trains *params. Returns the number of steps after which all devices had bit-equal parameters. */
 static int train(mf_value *params, mf_value sharded_x, mf_value sharded_y)
 {
     mf_function p_train_step = mf_pmap(distributed_train_step, "batch", .in_axes = mf_axes(0, 0, 0, MF_NONE), .out_axes = 0,

@@ -1,5 +1,5 @@
-/* Every example of jax.pmap's reference page, in its order, in C; then its parameters one by one, and what a wrong use of each says.
- * An error is a value: asking for its message handles it, and the program goes on. */
+/* Every example of jax.pmap's reference page in C, in the page's order; then its other parameters one by one, and the error message of
+ * wrong uses. An error is a value: mf_error returns its message and marks it as handled, and the program continues. */
 #include <manyfold.h>
 
 #include <stdio.h>
@@ -33,7 +33,7 @@ static void maps(void)
 {
     mf_print(mf_call(mf_pmap(square), mf_arange(8, MF_I32)));
 
-    /* Fewer rows than devices: the first devices do the work. A library function is mapped as it is. */
+    /* Fewer rows than devices: the first devices are used. A library function can be mapped directly. */
     mf_value x = mf_reshape(mf_arange(12, MF_F32), MF_SHAPE(3, 2, 2));
     mf_value y = mf_pow(mf_reshape(mf_arange(12, MF_F32), MF_SHAPE(3, 2, 2)), 2);
     mf_print(mf_call(mf_pmap(mf_dot), x, y));
@@ -41,11 +41,11 @@ static void maps(void)
     /* More rows than devices. */
     print_error("error", mf_call(mf_pmap(square), mf_arange(9, MF_I32)));
 
-    /* None in in_axes: broadcast, not mapped. */
+    /* None in in_axes: the argument is broadcast, not mapped. */
     mf_print(mf_call(mf_pmap(add_and_double, .in_axes = mf_axes(0, MF_NONE)), mf_arange(2, MF_F32), 4.0));
 }
 
-/* ---- replicas that communicate */
+/* ---- collectives */
 
 static void collectives(void)
 {
@@ -61,7 +61,7 @@ static void collectives(void)
     mf_print(mf_sum(col_normed, .axis = 1));
     mf_print(mf_sum(doubly_normed, .axis = mf_axes(0, 1)));
 
-    /* The page's example on two processes with four devices each; in one process it is this. */
+    /* The page runs this example on two processes with four devices each (distributed.c); here it runs in one process. */
     mf_print(mf_call(mf_pmap(add_total, "i"), mf_arange(8, MF_I32)));
 
     /* Two disjoint groups of devices: devices[:6] and devices[-2:]. */
@@ -71,7 +71,7 @@ static void collectives(void)
     mf_print(mf_call(f2, mf_array(MF_F32, MF_SHAPE(2), 2, 3)));
 }
 
-/* ---- the parameters that the examples leave out */
+/* ---- the parameters that the page's examples do not use */
 
 static void parameters(void)
 {

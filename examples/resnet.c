@@ -1,9 +1,9 @@
-/* A residual network of 20 layers on Fashion-MNIST, data-parallel: what it takes to train one well.
+/* Data-parallel training of a 20-layer ResNet on Fashion-MNIST, with what it takes to train one well.
  *
- * Every device holds the same parameters and works on its part of each batch: it draws crops and mirror images inside of the compiled step,
- * its norms take the statistics of the whole batch, and the means of all gradients make one step of momentum, at a rate that warms up and
- * then goes down along a cosine. After each epoch all test images are evaluated, losses and accuracies go into a log book, which draws
- * their curves, and a checkpoint is saved: --resume goes on from the newest, to the bit. docs/RESNET.md tells more. */
+ * Every device holds the same parameters and works on its shard of each batch. Random crops and flips are part of the compiled step, batch
+ * normalisation uses the statistics of the whole batch, and the mean gradient makes one SGD update with momentum, with a learning rate that
+ * warms up and then follows a cosine. After each epoch the program evaluates all test images, writes losses and accuracies to a logbook,
+ * which draws their curves, and saves a checkpoint; --resume continues from the newest one, bit-identically. See docs/RESNET.md. */
 #include <manyfold.h>
 
 #define PROGRAM "resnet"
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { num_classes = 10, image_size = 28 }; /* the dataset's images have a border of two pixels around */
+enum { num_classes = 10, image_size = 28 }; /* mf_load_fashion_mnist pads the images to 32 by 32 */
 
 /* ---- the command line */
 
@@ -71,7 +71,7 @@ static bool set_option(void *of, int option, const char *text)
     }
 }
 
-/* False: the program ends now, with *status. */
+/* Returns false if the program is to exit now, with *status. */
 static bool read_settings(settings *s, int argc, char **argv, int *status)
 {
     static const struct option options[] = {
@@ -104,7 +104,7 @@ static bool read_settings(settings *s, int argc, char **argv, int *status)
 
 static mf_value first_rows(void *count, mf_value x) { return mf_get(x, mf_range(0, *(const long long *)count)); }
 
-/* NULL after an error, which is told. The loader copies what it needs; the dataset itself goes with the scope. */
+/* NULL after an error, which has been printed. The loader copies the rows it needs, so the scope may release the dataset. */
 static mf_loader *open_loader(const settings *s, bool train)
 {
     MF_SCOPE;
@@ -135,7 +135,7 @@ typedef struct run {
     resnet_judge judge;
     mf_function step, evaluate;
     mf_value state;
-    mf_value pending; /* what the step tells that was queued last */
+    mf_value pending; /* loss and accuracy of the last step queued, not read yet */
     double loss, accuracy, steps;
     mf_loader *train, *test;
     going_on checkpoints;
@@ -149,14 +149,14 @@ static bool settle(run *r)
         return true;
     if (told(r->pending))
         return false;
-    r->loss += mf_item_f64(mf_get(r->pending, "loss", 0)); /* the same on all devices: the first one's */
+    r->loss += mf_item_f64(mf_get(r->pending, "loss", 0)); /* the same on all devices: read device 0's */
     r->accuracy += mf_item_f64(mf_get(r->pending, "accuracy", 0));
     r->steps++;
     mf_clear(&r->pending);
     return true;
 }
 
-/* Reading a result waits for it, so a step's loss is read when the next step is on its way. */
+/* Reading a result blocks until it is computed, so a step's loss is read only after the next step has been dispatched. */
 static bool queue_step(run *r, mf_value batch)
 {
     MF_SCOPE;
@@ -187,7 +187,7 @@ static bool train_epoch(run *r, long long epoch)
     return good && settle(r);
 }
 
-/* ---- evaluation: sums over the images that the mask lets count, on all devices together */
+/* ---- evaluation: sums over the unmasked images of all devices */
 
 static mf_value eval_step(void *judge, mf_value params, mf_value stats, mf_value batch)
 {
@@ -198,7 +198,7 @@ static mf_value eval_step(void *judge, mf_value params, mf_value stats, mf_value
     return mf_psum(mf_call(j->metrics, seen), "devices");
 }
 
-/* {"loss", "accuracy"} of all test images. */
+/* {"loss", "accuracy"} over all test images. */
 static mf_value evaluate(run *r)
 {
     mf_value sums = { 0 };
@@ -232,7 +232,7 @@ static bool one_epoch(run *r, long long epoch)
            mf_item_f64(mf_get(test, "accuracy")));
     fflush(stdout);
     return mf_logbook_write(r->book, epoch, mf_dict("train", train, "test", test)) == MF_OK &&
-           mf_checkpoint_manager_save(r->checkpoints.manager, epoch, checkpoint_of(r)) == MF_OK; /* if not, mf_exit_status says why */
+           mf_checkpoint_manager_save(r->checkpoints.manager, epoch, checkpoint_of(r)) == MF_OK; /* mf_exit_status reports a failure */
 }
 
 static bool train_epochs(run *r)
@@ -250,7 +250,7 @@ static bool train_epochs(run *r)
     return true;
 }
 
-/* ---- the whole */
+/* ---- setting up and running */
 
 static double parameter_count(mf_value leaves)
 {
@@ -315,7 +315,7 @@ static bool train(const settings *s)
                                       .augment = !s->plain },
                          .metrics = mf_nn_multi_metric("loss", mf_nn_average("loss"), "accuracy", mf_nn_accuracy()) } };
     bool ok = start(&r) && train_epochs(&r);
-    ok = mf_checkpoint_manager_close(r.checkpoints.manager) == MF_OK && ok; /* first what is on its way to the disk */
+    ok = mf_checkpoint_manager_close(r.checkpoints.manager) == MF_OK && ok; /* waits for pending writes */
     ok = mf_logbook_close(r.book) == MF_OK && ok;
     ok = ok && save(&r);
     mf_clear(&r.state);

@@ -1,5 +1,5 @@
-/* The model of resnet.c and what each device does with it: a residual network for small images, with batch statistics over all devices.
- * Its structure is a module; parameters and statistics are trees, from which the step merges a module that lives as long as it does. */
+/* The model of resnet.c and its training step: a residual network for small images, with batch normalisation over all devices. A module
+ * holds the structure; parameters and batch statistics are trees. The step merges them into a temporary module. */
 #ifndef EXAMPLES_RESNET_MODEL_H
 #define EXAMPLES_RESNET_MODEL_H
 
@@ -7,13 +7,13 @@
 
 typedef struct resnet_size {
     int classes, channels; /* of the images */
-    int width;             /* channels of the first stage; each other has twice those before it, at half the resolution */
+    int width;             /* channels of the first stage; each later stage has twice as many, at half the resolution */
     int stages, blocks;    /* blocks in a stage: 2 * stages * blocks + 2 layers */
 } resnet_size;
 
-enum { resnet_most_blocks = 64 }; /* in all */
+enum { resnet_most_blocks = 64 }; /* of all stages together */
 
-/* ---- the model. Of images (n, h, w, channels) -> logits (n, classes) */
+/* ---- the model: images (n, h, w, channels) -> logits (n, classes) */
 
 static inline mf_value resnet_part(mf_module self, const char *name, mf_value x) { return mf_call(mf_member_module(self, name), x); }
 
@@ -23,7 +23,7 @@ static inline mf_module resnet_conv(mf_state rngs, int in, int out, int size, in
                       .kernel_init = mf_init_variance_scaling(2, .mode = MF_FAN_OUT, .distribution = MF_INIT_NORMAL));
 }
 
-/* The means over the images of all devices. */
+/* With .axis_name, the statistics are over the images of all devices. */
 static inline mf_module resnet_norm(mf_state rngs, int features, mf_initializer scale)
 {
     return mf_nn_batch_norm(rngs, features, .axis_name = "devices", .momentum = 0.9, .scale_init = scale);
@@ -38,7 +38,7 @@ static inline mf_value resnet_block_call(mf_module self, mf_value x)
 
 static inline mf_value resnet_identity(mf_value x) { return x; }
 
-/* The last norm's scale begins as 0, and with it the block as what goes past it. */
+/* The last norm's scale is initialised to 0, so that a block starts as its shortcut alone. */
 static inline mf_module resnet_block(mf_state rngs, int in, int out, int stride)
 {
     mf_module conv1 = resnet_conv(rngs, in, out, 3, stride), norm1 = resnet_norm(rngs, out, mf_init_ones());
@@ -77,11 +77,11 @@ typedef struct resnet_trainer {
     mf_module model;
     mf_optimizer tx;
     double label_smoothing;
-    int64_t size;    /* of the images that the model sees, cut out of those that it is given */
-    int64_t augment; /* 0: they are the middle, and what they look like is not left to chance */
-} resnet_trainer;    /* what does not change: the functions' context */
+    int64_t size;    /* height and width of the crop that the model sees */
+    int64_t augment; /* 1: random crops and flips; 0: the centre crop */
+} resnet_trainer;    /* constant during training: the context of the closures below */
 
-/* stats: the running averages of the norms; key: what the next step's draws follow from. The same on all devices. */
+/* stats: the running averages of the norms; key: the source of the next step's random numbers. All are the same on all devices. */
 MF_RECORD(resnet_state, params, stats, opt_state, key);
 
 typedef struct resnet_batch {
@@ -98,7 +98,7 @@ static inline resnet_state resnet_first_state(const resnet_trainer *t, uint64_t 
                            .key = mf_random_key(seed) };
 }
 
-/* Momentum, with all kernels decaying; the rate warms up in the first tenth of the steps and then goes down along a cosine. */
+/* SGD with Nesterov momentum and weight decay on kernels only; linear warm-up over the first tenth of the steps, then cosine decay. */
 static inline mf_optimizer resnet_optimizer(double learning_rate, double weight_decay, int64_t steps)
 {
     mf_function rate = mf_warmup_cosine_decay_schedule(0, learning_rate, steps / 10 + 1, steps + 1);
@@ -106,8 +106,8 @@ static inline mf_optimizer resnet_optimizer(double learning_rate, double weight_
                     mf_sgd(.schedule = rate, .momentum = 0.9, .nesterov = true));
 }
 
-/* (n, h, w, c) -> (n, size, size, c): the middle, or a part drawn for each image and mirrored half the time; the means and deviations of
- * Fashion-MNIST's pixels become 0 and 1. */
+/* (n, h, w, c) -> (n, size, size, c): with a key, a random crop of each image, flipped with probability 1/2; without, the centre crop.
+ * Normalised by the mean and standard deviation of Fashion-MNIST's pixels. */
 static inline mf_value resnet_view(const resnet_trainer *t, mf_value key, mf_value images)
 {
     if (key.handle) {
@@ -121,7 +121,7 @@ static inline mf_value resnet_view(const resnet_trainer *t, mf_value key, mf_val
     return mf_augment_normalize(images, 0.286, 0.353);
 }
 
-/* -> the loss, and beside it the averages that have moved and how many images were recognised. */
+/* params -> (loss, {"stats", "accuracy"}): stats are the updated running averages. */
 static inline mf_value resnet_loss(void *batch, mf_value params)
 {
     const resnet_batch *b = batch;
@@ -132,7 +132,7 @@ static inline mf_value resnet_loss(void *batch, mf_value params)
     return mf_tuple(mf_mean(loss), mf_dict("stats", mf_module_values(model, mf_of_type(MF_BATCH_STATE)), "accuracy", accuracy));
 }
 
-/* state, {"image", "label"} -> (state, {"loss", "accuracy"}): a step by the mean of all devices' gradients. */
+/* state, {"image", "label"} -> (state, {"loss", "accuracy"}): one update by the mean gradient of all devices. */
 static inline mf_value resnet_train_step(void *trainer, mf_value state, mf_value batch)
 {
     const resnet_trainer *t = trainer;
@@ -146,14 +146,14 @@ static inline mf_value resnet_train_step(void *trainer, mf_value state, mf_value
     resnet_batch b = { t, s.stats, resnet_view(t, draws, mf_get(batch, "image")), mf_get(batch, "label") };
     mf_unpack(mf_call(mf_value_and_grad(mf_closure(resnet_loss, &b), .has_aux = true), s.params), &both, &grads);
     mf_unpack(both, &loss, &aux);
-    s.stats = mf_get(aux, "stats"); /* the norms have seen to it that they are the same everywhere */
+    s.stats = mf_get(aux, "stats"); /* already the same on all devices: the norms average over "devices" */
     mf_value told = mf_dict("loss", loss, "accuracy", mf_get(aux, "accuracy"));
     mf_unpack(mf_pmean(mf_tuple(grads, told), "devices"), &grads, &told);
     s.params = mf_optim_update(t->tx, grads, &s.opt_state, s.params);
     return mf_tuple(resnet_state_pack(s), told);
 }
 
-/* params, stats, images -> logits, by the running averages */
+/* params, stats, images -> logits, with the running averages instead of batch statistics */
 static inline mf_value resnet_logits(const resnet_trainer *t, mf_value params, mf_value stats, mf_value images)
 {
     mf_module model = mf_module_merge(mf_nn_eval(t->model), params, stats);

@@ -1,9 +1,10 @@
-/* States under parallel maps: mf_pmap2 is pmap with rules for the states that a function reads and writes, random states among them. */
+/* Stateful functions under parallel maps: mf_pmap2 is pmap with rules that say how to map each state that the function reads or writes.
+ * A random state is split. */
 #include <manyfold.h>
 
 #include <stdio.h>
 
-/* A model with one parameter, which it moves by what it is given. */
+/* A model with one parameter; each call adds its argument to it. */
 static mf_value affine_call(mf_module self, mf_value delta)
 {
     mf_state weight = mf_member_state(self, "weight");
@@ -39,7 +40,7 @@ static void parameters(mf_state_axis_rules params_over_0)
     mf_module model = affine(n);
     mf_function pmapped_update = mf_pmap2(model, "devices", .state_in_axes = params_over_0, .state_out_axes = params_over_0);
     mf_value per_device_delta = mf_reshape(mf_arange(n * 4, MF_F32), MF_SHAPE(n, 4));
-    mf_value updated = mf_call(pmapped_update, per_device_delta); /* each device gets a delta of its own */
+    mf_value updated = mf_call(pmapped_update, per_device_delta); /* each device gets its own delta */
     printf("updated shape: %s\n", mf_str(mf_shape_of(updated)));
     printf("final weights: %s\n", mf_str(weight_of(model)));
 }
@@ -59,7 +60,7 @@ static void some_devices(mf_state_axis_rules params_over_0)
     printf("state_in_axes: %s\n", mf_str_state_axis_rules(mf_function_state_in_axes(pairwise_update)));
 }
 
-/* A random state is split, so that every device draws from a key of its own. A key that is an argument can be the same for all. */
+/* A random state is split, so that every device draws from its own key. A key passed as an argument can be broadcast to all devices. */
 static void random_numbers(void)
 {
     mf_value per_device_scales = mf_linspace(1.0, 2.0, mf_local_device_count());

@@ -1,9 +1,10 @@
-/* A spiking network that learns Fashion-MNIST as a stream: an image is seen row by row, as spikes, and the neurons remember.
+/* A spiking neural network that learns Fashion-MNIST as a stream: it sees an image row by row, as spikes, and its neurons keep state
+ * between the rows.
  *
- * All that changes is in states of modules, which mf_pmap2 maps by rules: voltages and spikes are each device's own, the random state that
- * input spikes are drawn from is split, parameters and optimiser are the same everywhere. What is trained is said by a filter: by default the
- * connections among the neurons stay as they were drawn. The test shows the trained network one row a call, and what it has seen before is
- * in its states. docs/STATES.md tells more. */
+ * Everything that changes is a state of a module, and mf_pmap2 maps states by rules: each device has its own voltages and spikes, the
+ * random state that draws input spikes is split, parameters and optimiser are replicated. A filter selects the parameters to train: by
+ * default the recurrent connections keep their random initial values. The test feeds the trained network one row per call; the states carry
+ * what it has seen before. See docs/STATES.md. */
 #include <manyfold.h>
 
 #define PROGRAM "states"
@@ -67,7 +68,7 @@ static bool set_option(void *of, int option, const char *text)
     }
 }
 
-/* False: the program ends now, with *status. */
+/* Returns false if the program is to exit now, with *status. */
 static bool read_settings(settings *s, int argc, char **argv, int *status)
 {
     static const struct option options[] = {
@@ -87,7 +88,7 @@ static bool read_settings(settings *s, int argc, char **argv, int *status)
 
 /* ---- data */
 
-/* Without the border that the data set's reader puts around: {"image": (n, 28, 28), "label": (n)} */
+/* {"image": (n, 28, 28), "label": (n)}: without the border that mf_load_fashion_mnist adds */
 static mf_value load(const settings *s, const char *split)
 {
     mf_value dataset = mf_load_fashion_mnist(s->data, split);
@@ -100,7 +101,7 @@ static mf_value load(const settings *s, const char *split)
     return mf_dict("image", mf_get(images, mf_range(0, s->limit)), "label", mf_get(labels, mf_range(0, s->limit)));
 }
 
-/* NULL after an error, which is told. The loader copies what it needs; the dataset itself goes with the scope. */
+/* NULL after an error, which has been printed. The loader copies the rows it needs, so the scope may release the dataset. */
 static mf_loader *open_loader(const settings *s, const char *split)
 {
     MF_SCOPE;
@@ -124,8 +125,8 @@ typedef struct run {
     const settings *settings;
     snn_trainer trainer;
     mf_function step, look, judge;
-    mf_value pending;                     /* what the step that was queued last gives */
-    double loss, accuracy, spikes, steps; /* of the epoch so far: sums */
+    mf_value pending;                     /* the metrics of the last step queued, not read yet */
+    double loss, accuracy, spikes, steps; /* sums over the epoch so far */
     mf_loader *train, *test;
     going_on checkpoints;
     mf_logbook *book;
@@ -138,7 +139,7 @@ static bool settle(run *r)
         return true;
     if (told(r->pending))
         return false;
-    r->loss += mf_item_f64(mf_get(r->pending, "loss", 0)); /* the same on all devices: the first one's */
+    r->loss += mf_item_f64(mf_get(r->pending, "loss", 0)); /* the same on all devices: read device 0's */
     r->accuracy += mf_item_f64(mf_get(r->pending, "accuracy", 0));
     r->spikes += mf_item_f64(mf_get(r->pending, "spikes", 0));
     r->steps++;
@@ -146,7 +147,7 @@ static bool settle(run *r)
     return true;
 }
 
-/* Reading a result waits for it, so a step's loss is read when the next step is on its way. */
+/* Reading a result blocks until it is computed, so a step's loss is read only after the next step has been dispatched. */
 static bool queue_step(run *r, mf_value batch)
 {
     MF_SCOPE;
@@ -176,12 +177,12 @@ static bool train_epoch(run *r, long long epoch)
     return good;
 }
 
-/* ---- watching: one row a call; between the calls voltages and spikes stay where they are, on their devices */
+/* ---- streaming evaluation: one row per call; between calls, voltages and spikes stay on their devices */
 
-/* sums (n, classes), x (n, width) -> sums */
+/* sums (n, classes), x (n, width) -> (n, classes): adds the readout voltages of one step */
 static mf_value look(void *model, mf_value sums, mf_value x) { return mf_add(sums, mf_call(*(mf_module *)model, x)); }
 
-/* sums of voltages, labels, mask -> dict of sums over all images that count */
+/* sums of voltages, labels, mask -> {"loss", "correct", "images"}: sums over the unmasked images of all devices */
 static mf_value judge(void *steps, mf_value sums, mf_value labels, mf_value mask)
 {
     mf_value losses = mf_softmax_cross_entropy_with_integer_labels(mf_div(sums, (double)*(int64_t *)steps), labels);
@@ -195,7 +196,7 @@ static mf_value row_of(mf_value images, long long step, long long repeats)
     return mf_squeeze(mf_slice_in_dim(images, step / repeats, step / repeats + 1, 1, 2), 2);
 }
 
-/* images (devices, n, 28, 28) -> (devices, n, classes); where rasters is not NULL, it gets the spikes of each device's first image */
+/* images (devices, n, 28, 28) -> (devices, n, classes). If rasters is not NULL, it receives the spikes of each device's first image. */
 static mf_value watch(run *r, mf_value images, mf_value *rasters)
 {
     const long long repeats = r->settings->repeats;
@@ -231,7 +232,7 @@ static bool evaluate(run *r, score *out)
     return true;
 }
 
-/* All states: the optimiser is over the model. */
+/* The optimiser module contains the model, so this saves all states. */
 static mf_value checkpoint_of(const run *r)
 {
     const settings *s = r->settings;
@@ -253,13 +254,13 @@ static bool train_epochs(run *r)
         mf_value test = mf_dict("loss", tested.loss, "accuracy", tested.accuracy);
         if (mf_logbook_write(r->book, epoch, mf_dict("train", train, "test", test)) != MF_OK ||
             mf_checkpoint_manager_save(r->checkpoints.manager, epoch, checkpoint_of(r)) != MF_OK)
-            return false; /* mf_exit_status says why */
+            return false; /* mf_exit_status reports the failure */
     }
     printf("\n%s\n", mf_logbook_table(r->book));
     return true;
 }
 
-/* ---- a picture: what each device's first test image makes the neurons do; time goes to the right, and so do the image's rows */
+/* ---- a picture: each device's first test image above the spikes that it causes. Time goes to the right, so the image is transposed. */
 
 static mf_value enlarge(mf_value x, int64_t factor) { return mf_repeat(mf_repeat(x, factor, 1), factor, 2); }
 
@@ -283,7 +284,7 @@ static bool draw(run *r)
     return true;
 }
 
-/* ---- the whole */
+/* ---- setting up and running */
 
 static double size_of(mf_value tree)
 {
@@ -294,7 +295,7 @@ static double size_of(mf_value tree)
     return count;
 }
 
-/* Which parameters are trained; false after a message where --frozen names none. */
+/* Sets *frozen to the filter of the parameters that are not trained. False, after a message, if --frozen matches no parameter. */
 static bool choose(const settings *s, mf_module model, mf_filter *frozen)
 {
     *frozen = *s->frozen ? mf_path_contains(s->frozen) : mf_filter_not(mf_everything());

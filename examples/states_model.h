@@ -1,6 +1,6 @@
-/* The network of states.c and what each device does with it: leaky integrate-and-fire neurons that read an image row by row, as spikes.
- * Whatever changes is a state of a module: the neurons' voltages and spikes, the key that input spikes are drawn from, the parameters, and
- * the optimiser's moments. Functions read and write them by name; mf_pmap2 has a rule for each kind of them. */
+/* The model of states.c and its training step: leaky integrate-and-fire neurons that read an image row by row, as spikes. Everything that
+ * changes is a state of a module: the neurons' voltages and spikes, the key that draws input spikes, the parameters and the optimiser's
+ * moments. Functions read and write states by name; mf_pmap2 has a rule for each kind of state. */
 #ifndef EXAMPLES_STATES_MODEL_H
 #define EXAMPLES_STATES_MODEL_H
 
@@ -8,15 +8,15 @@
 
 typedef struct snn_size {
     int inputs, neurons, classes;
-    double decay; /* what is left of a voltage after a step */
+    double decay; /* the factor by which a voltage leaks in a step */
 } snn_size;
 
 static inline mf_value snn_value(mf_module m, const char *state) { return mf_state_value(mf_member_state(m, state)); }
 static inline mf_value snn_set(mf_module m, const char *state, mf_value v) { return mf_state_set_value(mf_member_state(m, state), v); }
 static inline mf_value snn_part(mf_module m, const char *name, mf_value x) { return mf_call(mf_member_module(m, name), x); }
 
-/* ---- spikes: 1 where a voltage is above its threshold, else 0. That has no slope to learn from, so a rule of its own gives one: that of
- * arctan(pi x) / pi, as if spikes were a little blurred. */
+/* ---- spikes: 1 where a voltage is above its threshold, else 0. The derivative of that step function is 0, so a custom JVP rule gives a
+ * surrogate gradient: the derivative of arctan(pi x) / pi. */
 
 static inline mf_value snn_spike(mf_value above) { return mf_astype(mf_greater(above, 0), MF_F32); }
 
@@ -26,9 +26,9 @@ static inline mf_value snn_spike_rule(mf_value primals, mf_value tangents)
     return mf_tuple(snn_spike(above), mf_div(mf_get(tangents, 0), mf_add(mf_square(steep), 1)));
 }
 
-/* ---- the modules; a call is one step of time */
+/* ---- the modules; a call is one time step */
 
-/* (n, inputs) -> (n, inputs): each input spikes with the probability x, by draws from the module's own random state; deterministic: x */
+/* (n, inputs) -> (n, inputs): each input spikes with probability x, drawn from the module's own random state; if deterministic, x itself */
 static inline mf_value snn_poisson_call(mf_module self, mf_value x)
 {
     if (mf_member_number(self, "deterministic") != 0)
@@ -36,7 +36,8 @@ static inline mf_value snn_poisson_call(mf_module self, mf_value x)
     return mf_astype(mf_random_bernoulli(mf_random_next(mf_member_state(self, "rngs")), x, mf_shape_of(x)), MF_F32);
 }
 
-/* (n, inputs) -> (n, neurons): currents from the input and from the neurons' last spikes charge voltages that leak; who spikes starts at 0 */
+/* (n, inputs) -> (n, neurons): leaky voltages integrate the currents of the input and of the neurons' last spikes; a voltage that spiked is
+ * reset to 0 */
 static inline mf_value snn_lif_call(mf_module self, mf_value x)
 {
     mf_value last = snn_value(self, "spikes");
@@ -46,7 +47,7 @@ static inline mf_value snn_lif_call(mf_module self, mf_value x)
     return snn_set(self, "spikes", mf_call(mf_custom_jvp(snn_spike, snn_spike_rule), mf_sub(voltage, 1)));
 }
 
-/* (n, neurons) -> (n, classes): a voltage for each class, which leaks and never spikes */
+/* (n, neurons) -> (n, classes): a leaky voltage for each class, which never spikes */
 static inline mf_value snn_readout_call(mf_module self, mf_value x)
 {
     mf_value left = mf_mul(snn_value(self, "voltage"), mf_member_number(self, "decay"));
@@ -58,7 +59,7 @@ static inline mf_value snn_call(mf_module self, mf_value x)
     return snn_part(self, "readout", snn_part(self, "lif", snn_part(self, "encoder", x)));
 }
 
-/* The neurons' states are for `rows` images, or for so many on each of several devices: (devices, rows, neurons). */
+/* A state of zeros, one for each neuron and image. rows: (images), or (devices, images) for a state that mf_pmap2 maps. */
 static inline mf_state snn_quiet(mf_shape rows, int neurons)
 {
     rows.dims[rows.rank++] = neurons;
@@ -77,7 +78,7 @@ static inline mf_module snn(mf_state rngs, const snn_size *s, mf_shape rows)
     return mf_module_new("SNN", snn_call, "encoder", encoder, "lif", lif, "readout", readout);
 }
 
-/* All neurons at rest. */
+/* Sets all voltages and spikes to 0. */
 static inline mf_status snn_reset(mf_module m)
 {
     mf_value hidden = mf_module_values(m, mf_of_type(MF_HIDDEN_STATE));
@@ -87,12 +88,12 @@ static inline mf_status snn_reset(mf_module m)
 /* ---- what each device does */
 
 typedef struct snn_trainer {
-    mf_module model, optimizer; /* the optimiser is over the model, and trains the states that `trained` accepts */
+    mf_module model, optimizer; /* the optimiser contains the model and updates the states that `trained` selects */
     mf_filter trained;
-    int64_t repeats; /* steps of time that a row of an image is shown */
-} snn_trainer;       /* what does not change: the functions' context */
+    int64_t repeats; /* time steps for which each row of an image is shown */
+} snn_trainer;       /* the context of the closures below */
 
-/* (n, height, width) -> (time, n, width): row by row */
+/* (n, height, width) -> (time, n, width): time = height * repeats */
 static inline mf_value snn_rows(mf_value images, int64_t repeats) { return mf_repeat(mf_transpose(images, MF_INTS(1, 0, 2)), repeats, 0); }
 
 static inline mf_value snn_tick(void *trainer, mf_value nothing, mf_value x)
@@ -101,7 +102,8 @@ static inline mf_value snn_tick(void *trainer, mf_value nothing, mf_value x)
     return mf_tuple(nothing, mf_tuple(voltage, mf_mean(snn_value(((snn_trainer *)trainer)->model, "lif/spikes"))));
 }
 
-/* images (n, height, width), labels (n) -> (loss, dict of it and more): the classes' mean voltages over all time are the logits */
+/* images (n, height, width), labels (n) -> (loss, {"loss", "accuracy", "spikes"}). The logits are the readout voltages averaged over time.
+ * */
 static inline mf_value snn_loss(void *trainer, mf_value images, mf_value labels)
 {
     snn_trainer *t = trainer;
@@ -114,7 +116,7 @@ static inline mf_value snn_loss(void *trainer, mf_value images, mf_value labels)
     return mf_tuple(loss, mf_dict("loss", loss, "accuracy", correct, "spikes", mf_mean(rates)));
 }
 
-/* images, labels -> dict of means over all devices; the states move on */
+/* images, labels -> {"loss", "accuracy", "spikes"}: means over all devices. Updates the states. */
 static inline mf_value snn_train_step(void *trainer, mf_value images, mf_value labels)
 {
     snn_trainer *t = trainer;
@@ -125,8 +127,8 @@ static inline mf_value snn_train_step(void *trainer, mf_value images, mf_value l
     return mf_pmean(mf_get(loss_and_metrics, 1), "devices");
 }
 
-/* Voltages and spikes are each device's own, along axis 0; what has no rule, parameters and optimiser, is and stays the same for all, and a
- * random state with one key is split. */
+/* Voltages and spikes are mapped along axis 0. States without a rule, parameters and optimiser, are broadcast and must stay the same on all
+ * devices; a random state with one key is split. */
 static inline mf_function snn_map(mf_function f)
 {
     mf_filter neurons = mf_filter_any(mf_path_contains("lif"), mf_path_contains("readout"));
@@ -134,7 +136,7 @@ static inline mf_function snn_map(mf_function f)
     return mf_pmap2(f, "devices", .state_in_axes = own, .state_out_axes = own);
 }
 
-/* The trainer of a model: Adam for all parameters but those that `frozen` accepts. */
+/* A trainer with Adam for all parameters except those that `frozen` selects. */
 static inline snn_trainer snn_train(mf_module model, mf_filter frozen, double learning_rate, int64_t repeats)
 {
     mf_filter trained = mf_filter_all(mf_of_type(MF_PARAM_STATE), mf_filter_not(frozen));

@@ -1,8 +1,9 @@
-/* A variational autoencoder on Fashion-MNIST: it learns codes of 20 numbers for images of clothes, and to draw clothes from such codes.
+/* A variational autoencoder on Fashion-MNIST: it learns to encode images of clothes as 20 latent numbers, and to decode such codes to
+ * images.
  *
- * Every device holds the same parameters and works on its part of each batch, with draws from a key of its own; gradients are averaged over
- * the devices, so that all make the same step of Adam. In the end it draws clothes that nobody has worn, from codes that are drawn as well,
- * and images of the test beside what comes back of them through their codes. docs/VAE.md tells more. */
+ * Every device holds the same parameters and works on its shard of each batch, with its own random key; gradients are averaged over the
+ * devices, so all devices make the same Adam update. In the end the program decodes random codes to new images, and saves test images
+ * together with their reconstructions. See docs/VAE.md. */
 #include <manyfold.h>
 
 #define PROGRAM "vae"
@@ -13,7 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { side = 28, columns = 16, rows = 10, pictured = rows * columns / 2 }; /* an image; a picture of them, every other row of the test's */
+/* side: of an image. A picture is a grid of rows x columns images; in that of reconstructions every other row has test images. */
+enum { side = 28, columns = 16, rows = 10, pictured = rows * columns / 2 };
 
 /* ---- the command line */
 
@@ -64,7 +66,7 @@ static bool set_option(void *of, int option, const char *text)
     }
 }
 
-/* False: the program ends now, with *status. */
+/* Returns false if the program is to exit now, with *status. */
 static bool read_settings(settings *s, int argc, char **argv, int *status)
 {
     static const struct option options[] = {
@@ -86,7 +88,7 @@ static bool read_settings(settings *s, int argc, char **argv, int *status)
 
 /* ---- data */
 
-/* (n, 28 28), without labels; the first `limit` of them, 0: all */
+/* (n, 28 * 28), without labels: the first `limit` images; 0: all */
 static mf_value load_images(const settings *s, const char *split, long long limit)
 {
     mf_value dataset = mf_load_fashion_mnist(s->data, split);
@@ -103,7 +105,7 @@ static bool enough(mf_value images, const char *split, long long least)
     return mf_dim(images, 0) >= least;
 }
 
-/* NULL after an error, which is told. The loader copies what it needs; the dataset itself goes with the scope. */
+/* NULL after an error, which has been printed. The loader copies the rows it needs, so the scope may release the dataset. */
 static mf_loader *open_loader(const settings *s, const char *split)
 {
     MF_SCOPE;
@@ -120,7 +122,7 @@ static mf_loader *open_loader(const settings *s, const char *split)
 enum { costs = 3 };
 static const char *const cost_names[costs] = { "loss", "reconstruction", "kl" };
 
-typedef struct tally { /* the sums over `images` images, or batches */
+typedef struct tally { /* sums over `count` images or batches */
     double sums[costs], count;
 } tally;
 
@@ -129,7 +131,7 @@ typedef struct run {
     vae_trainer trainer;
     mf_function step, evaluate;
     mf_value state;
-    mf_value pending; /* what the step that was queued last gives */
+    mf_value pending; /* the mean costs of the last step queued, not read yet */
     mf_loader *train, *test;
     going_on checkpoints;
     mf_logbook *book;
@@ -159,7 +161,7 @@ static bool settle(run *r, tally *t)
     return true;
 }
 
-/* Reading a result waits for it, so a step's loss is read when the next step is on its way. */
+/* Reading a result blocks until it is computed, so a step's loss is read only after the next step has been dispatched. */
 static bool queue_step(run *r, tally *t, mf_value batch)
 {
     MF_SCOPE;
@@ -190,7 +192,7 @@ static bool train_epoch(run *r, long long epoch, tally *t)
 
 static mf_value masked_sum(void *mask, mf_value x) { return mf_psum(mf_sum(mf_mul(x, *(mf_value *)mask)), "devices"); }
 
-/* The sums over the images that the mask lets count, on all devices together. */
+/* -> (dict of costs, number of images): sums over the unmasked images of all devices. */
 static mf_value eval_step(void *model, mf_value params, mf_value batch, mf_value key)
 {
     mf_value mask = mf_get(batch, "mask");
@@ -198,7 +200,7 @@ static mf_value eval_step(void *model, mf_value params, mf_value batch, mf_value
     return mf_tuple(sums, mf_psum(mf_sum(mask), "devices"));
 }
 
-/* By the same draws after every epoch, so that the numbers can be compared. */
+/* Uses the same random keys after every epoch, so that the results can be compared. */
 static bool evaluate(run *r, tally *t)
 {
     int devices = mf_local_device_count();
@@ -214,7 +216,7 @@ static bool evaluate(run *r, tally *t)
     return true;
 }
 
-/* With each device's own key. */
+/* The training state includes every device's own key. */
 static mf_value checkpoint_of(const run *r)
 {
     const settings *s = r->settings;
@@ -235,7 +237,7 @@ static bool train_epochs(run *r)
                tested.sums[1] / tested.count, tested.sums[2] / tested.count);
         if (mf_logbook_write(r->book, epoch, mf_dict("train", means_of(&trained), "test", means_of(&tested))) != MF_OK ||
             mf_checkpoint_manager_save(r->checkpoints.manager, epoch, checkpoint_of(r)) != MF_OK)
-            return false; /* mf_exit_status says why */
+            return false; /* mf_exit_status reports the failure */
     }
     printf("\n%s\n", mf_logbook_table(r->book));
     return true;
@@ -255,7 +257,7 @@ static bool save_picture(const settings *s, const char *name, mf_value images, c
     return true;
 }
 
-/* Each row of images above the row of what comes back of them. */
+/* Interleaves rows: each row of images above the row of their reconstructions. */
 static mf_value in_turns(mf_value images, mf_value drawn)
 {
     mf_value both = mf_list(mf_reshape(images, MF_SHAPE(rows / 2, columns, -1)), mf_reshape(drawn, MF_SHAPE(rows / 2, columns, -1)));
@@ -276,7 +278,7 @@ static bool draw(const settings *s, mf_module model, mf_value params)
     return save_picture(s, "reconstructions.png", in_turns(images, drawn), "Test images, each row above its reconstruction,");
 }
 
-/* ---- the two ways to run */
+/* ---- the two modes: train, generate */
 
 static double parameter_count(mf_value leaves)
 {
@@ -321,7 +323,7 @@ static bool start(run *r)
 static bool save(const settings *s, mf_value params)
 {
     char path[4096];
-    bool saved = path_in(s->out, "vae.npz", path, sizeof path) && mf_save_npz(path, params) == MF_OK; /* if not, mf_exit_status says why */
+    bool saved = path_in(s->out, "vae.npz", path, sizeof path) && mf_save_npz(path, params) == MF_OK; /* mf_exit_status reports a failure */
     if (saved)
         printf("Trained parameters saved as %s\n", path);
     return saved;

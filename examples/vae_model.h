@@ -1,5 +1,5 @@
-/* The model of vae.c and what each device does with it: a variational autoencoder (arXiv:1312.6114) of linear layers, as in Flax's examples.
- * Its structure is a module, its numbers a tree; the state of a training has a key, another one on each device, that its draws come from. */
+/* The model of vae.c and its training step: a variational autoencoder (arXiv:1312.6114) of linear layers, as in Flax's examples. The module
+ * holds the structure, a tree the parameters; the training state also holds a random key, a different one on each device. */
 #ifndef EXAMPLES_VAE_MODEL_H
 #define EXAMPLES_VAE_MODEL_H
 
@@ -13,7 +13,7 @@ typedef struct vae_size {
 
 static inline mf_value vae_part(mf_module self, const char *name, mf_value x) { return mf_call(mf_member_module(self, name), x); }
 
-/* (n, pixels) -> tuple of (n, latents): the mean of an image's code and the logarithm of its variance */
+/* (n, pixels) -> tuple of two (n, latents): the mean and the log variance of each image's code */
 static inline mf_value vae_encoder_call(mf_module self, mf_value images)
 {
     mf_value h = mf_relu(vae_part(self, "hidden", images));
@@ -27,7 +27,7 @@ static inline mf_module vae_encoder(mf_state rngs, const vae_size *s)
                          mf_nn_linear(rngs, s->hidden, s->latents));
 }
 
-/* (n, latents) -> (n, pixels): the logits of how bright each pixel is */
+/* (n, latents) -> (n, pixels): the logits of the pixels' brightness */
 static inline mf_value vae_decoder_call(mf_module self, mf_value codes)
 {
     return vae_part(self, "out", mf_relu(vae_part(self, "hidden", codes)));
@@ -39,7 +39,7 @@ static inline mf_module vae_decoder(mf_state rngs, const vae_size *s)
     return mf_module_new("Decoder", vae_decoder_call, "hidden", hidden, "out", mf_nn_linear(rngs, s->hidden, s->pixels));
 }
 
-/* A draw of N(mean, variance) that has derivatives by both: the noise alone is random. */
+/* A sample of N(mean, exp(log_variance)) that is differentiable in both parameters: only the noise is random. */
 static inline mf_value vae_reparametrize(mf_value key, mf_value mean, mf_value log_variance)
 {
     mf_value noise = mf_random_normal(key, mf_shape_of(mean), MF_F32);
@@ -65,12 +65,12 @@ static inline mf_module vae(mf_state rngs, const vae_size *s)
 typedef struct vae_trainer {
     mf_module model;
     mf_optimizer tx;
-} vae_trainer; /* what does not change: the functions' context */
+} vae_trainer; /* constant during training: the context of the closures below */
 
 MF_RECORD(vae_state, params, opt_state, key);
 
-/* images (n, pixels), key -> dict of (n): what each image costs, in nats: for what is missed in drawing it, and for its code, since codes are
- * thought to be N(0, 1) */
+/* images (n, pixels), key -> dict of (n): the negative ELBO of each image in nats ("loss"), and its terms: the reconstruction error and the
+ * KL divergence of the code's distribution from the prior N(0, 1) */
 static inline mf_value vae_costs(mf_module model, mf_value params, mf_value images, mf_value key)
 {
     mf_value logits, mean, log_variance;
@@ -83,14 +83,14 @@ static inline mf_value vae_costs(mf_module model, mf_value params, mf_value imag
 
 static inline mf_value vae_mean_of(mf_value x) { return mf_mean(x); }
 
-/* -> (loss, dict of means) */
+/* params, images, key -> (loss, dict of means over the images) */
 static inline mf_value vae_loss(void *trainer, mf_value params, mf_value images, mf_value key)
 {
     mf_value means = mf_tree_map(mf_fn(vae_mean_of), vae_costs(((vae_trainer *)trainer)->model, params, images, key));
     return mf_tuple(mf_get(means, "loss"), means);
 }
 
-/* state, images (n, pixels) -> (state, dict of means): all devices make the same step, by draws of their own. */
+/* state, images (n, pixels) -> (state, dict of means). Each device draws its own noise; all make the same update. */
 static inline mf_value vae_train_step(void *trainer, mf_value state, mf_value images)
 {
     vae_trainer *t = trainer;
@@ -104,7 +104,7 @@ static inline mf_value vae_train_step(void *trainer, mf_value state, mf_value im
     return mf_tuple(vae_state_pack(s), mf_pmean(mf_get(loss_and_metrics, 1), "devices"));
 }
 
-/* A state as all devices have it, but for the keys, of which there is a row for each: with a row of all for each device. */
+/* Replicates parameters and optimiser state to all devices, and places one row of the keys on each. */
 static inline mf_value vae_replicated(mf_value state)
 {
     mf_device_list devices = mf_local_devices();
@@ -112,8 +112,8 @@ static inline mf_value vae_replicated(mf_value state)
     return vae_state_pack((vae_state){ mf_replicate(s.params, devices), mf_replicate(s.opt_state, devices), mf_place(s.key, devices) });
 }
 
-/* The state before the first step: the same parameters on each device, and a key of its own. The scope ends with what no step may write to:
- * the keys before they were placed. */
+/* The state before the first step: the same parameters on each device, and a different key. The scope releases the unplaced keys: mf_place
+ * copies nothing, and a step cannot reuse donated memory that other values share. */
 static inline mf_value vae_first_state(const vae_trainer *t, mf_value params, mf_value key)
 {
     MF_SCOPE;
@@ -123,21 +123,21 @@ static inline mf_value vae_first_state(const vae_trainer *t, mf_value params, mf
 
 /* ---- pictures */
 
-/* (n, 32, 32, 1) -> (n, 28 28): without the border that the data set's reader puts around */
+/* (n, 32, 32, 1) -> (n, 28 * 28): without the border that mf_load_fashion_mnist adds */
 static inline mf_value vae_pixels(mf_value images)
 {
     mf_value inner = mf_pad(images, 0.0f, MF_INTS(0, -2, -2, 0), MF_INTS(0, -2, -2, 0), MF_INTS(0, 0, 0, 0));
     return mf_reshape(inner, MF_SHAPE(mf_dim(images, 0), -1));
 }
 
-/* codes (n, latents) -> (n, pixels): from 0 to 1 */
+/* codes (n, latents) -> (n, pixels), from 0 to 1 */
 static inline mf_value vae_generate(void *model, mf_value params, mf_value codes)
 {
     mf_module decoder = mf_member_module(*(mf_module *)model, "decoder");
     return mf_sigmoid(mf_apply(decoder, mf_get(params, "decoder"), codes));
 }
 
-/* images (n, pixels) -> (n, pixels): what the middle of each image's code is drawn as */
+/* images (n, pixels) -> (n, pixels): the decoded means of their codes */
 static inline mf_value vae_reconstruct(void *model, mf_value params, mf_value images)
 {
     mf_module encoder = mf_member_module(*(mf_module *)model, "encoder");

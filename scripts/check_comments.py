@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What a public function says of itself: shapes first.
+"""Checks the comments of the public headers.
 
-Each declaration that takes or gives an mf_value has a signature of shapes: `(m, k), (k, n) -> (m, n): ...`, as many on the left as the
-function takes values. It opens the comment at the end of the line, else the one above the declaration or its group (which ends at a blank
-line), else the one that opens its section (`/* ---- ...`). Each header opens with five lines at least, which speak of shapes, of threads and
-of errors. Prints a line for each breach and exits with 1.
+Each declaration that takes or returns an mf_value must have a signature of shapes, `(m, k), (k, n) -> (m, n): ...`, with as many shapes on
+the left as the function takes values. The signature opens the comment at the end of the line; or the comment above the declaration or its
+group, which ends at a blank line; or the comment that opens its section (`/* ---- ...`). Each header must open with a comment of at least five
+lines about shapes, threads and errors. Prints a line for each violation and then exits with 1.
 """
 import os
 import re
@@ -20,7 +20,7 @@ LEAST_FOUND = 300
 
 
 def signature(comment):
-    """What stands before the first arrow of a comment, back to the end of a sentence; None without one."""
+    """The text before the first arrow of a comment, from the end of the previous sentence on; None if there is no arrow."""
     text = " ".join(re.sub(r"\n\s*\*", "\n", comment).split())
     found = re.search(r"(?:^|\s)->\s\S", text)
     return re.split(r"(?<!\.)[.:] ", " " + text[: found.start()] + " ")[-1].strip() if found else None
@@ -66,7 +66,7 @@ def introduction(header, text):
 
 
 def without_macros(text):
-    """The lines stay; those of macros and of C++ are blanked, so that they end no group."""
+    """Blanks the lines of macros and of C++. They become comments, because empty lines would end a group."""
     text = re.sub(r"^#define(?:.*\\\n)*.*$", lambda m: "//" + "\n//" * m.group(0).count("\n"), text, flags=re.M)
     text = re.sub(r"^#ifdef __cplusplus\n.*?^#(?:else|endif).*?$", lambda m: "//" + "\n//" * m.group(0).count("\n"), text, flags=re.S | re.M)
     return text

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Formatting by .clang-format: lists the files that differ, or with --apply rewrites them.
+# Checks the formatting: lists the files that differ from .clang-format; with --apply, formats them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 sources() { find src include examples tests bench \( -name '*.c' -o -name '*.h' -o -name '*.cpp' \) -print0 2>/dev/null || true; }

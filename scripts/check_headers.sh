@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Every public header compiles by itself, without a warning, as C11 and as C++17, with each compiler that is there.
+# Checks that every public header compiles by itself without warnings, as C11 and as C++17, with each installed compiler.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 build=${MF_BUILD_DIR:-build}

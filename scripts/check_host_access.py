@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""The bytes of an array belong to the client that holds them: nobody else looks at them but through the accessors of array/array.h and literals.
+"""Checks that the bytes of an array are accessed only by the client that owns them, or through the accessors of array/array.h and literals.
 
-Those who may are array/ itself, the CPU's runs (runtime/execute, runtime/collectives) and its backends. Prints a line for each breach and exits with 1.
+Exempt are array/ itself, the execution on the CPU (runtime/execute, runtime/collectives) and the CPU's backends. Prints a line for each
+violation and then exits with 1.
 """
 import os
 import re

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""The include rule of the house: interfaces sink, implementations rise.
+"""Checks the layering of src/. A room is a folder directly below src/; rooms are ordered from the most basic one to the top of the library.
 
-A file includes its own room, the rooms above it and the interfaces named below; a vendor's header appears in one folder.
-Prints "file:line: rule" for each breach and exits with 1; with --list prints which room includes which.
+A file may include headers of its own room, of the rooms before it in that order, and the interfaces named below, through which lower layers
+call higher ones; the headers of a vendor may be included in one folder only.
+Prints "file:line: rule" for each violation and then exits with 1; with --list prints which room includes which.
 """
 import os
 import re
@@ -10,14 +11,14 @@ import sys
 
 # ---------------------------------------------------------------- the rules
 
-# From the top of the house down. A room sees itself and what stands before it. Rooms in one group are neighbours and do not see each other.
+# In order. A room may include itself and the rooms before it. Rooms in one group may not include each other.
 INSIDE = [["base"], ["array"], ["tree"], ["ir"], ["trace"], ["passes"], ["transform"], ["ops"], ["stablehlo"], ["lax"], ["runtime"], ["backend", "comm"], ["wire.c"]]
 
-# Below wire.c: written on the public header alone (and on their own room's files).
+# After wire.c: rooms that use only the public headers and their own files.
 ON_TOP = ["random", "state", "nn", "numpy", "optim", "data", "io", "train", "cli"]
 
-# Interfaces that sink: header -> the rooms inside that may include it although it stands below them.
-ABOVE_THE_OPS = ["trace", "passes", "transform"]  # ir/ and the rooms above it know ops only as a type
+# Interfaces: header -> the rooms that may include it although it belongs to a later room.
+ABOVE_THE_OPS = ["trace", "passes", "transform"]  # ir/ and the rooms before it know ops only as a type
 INTERFACES = {
     r"runtime/backend\.h|runtime/device\.h|runtime/comm\.h": sum(INSIDE, []),
     r"ir/[a-z_]+\.h": sum(INSIDE, []),
@@ -25,13 +26,13 @@ INTERFACES = {
     r"runtime/profile/profiler\.h": ["trace"],
 }
 
-# Below wire.c a room uses another's files only where they are named here: reading files is io's.
+# After wire.c a room may use files of another room only if they are named here: file input belongs to io.
 ON_TOP_TOO = {r"io/regular\.h": ["data"], r"io/json\.h": ["train"]}
 
-# What stands outside and drives the inside: its file -> the headers of src/ that it may include.
+# Files outside src/ that use internals: file -> the headers of src/ that it may include.
 DRIVERS = {"bench/simulate.c": r"runtime/collectives/(collectives|schedule/relay_schedule)\.h"}
 
-# Rooms whose folders are siblings: a file in one does not see the other's inside.
+# Rooms whose subfolders are siblings: a file in one may not include headers of another.
 SIBLINGS = ["backend", "comm"]
 
 # A vendor's header -> the only places (path prefixes under src/) where it may appear.
@@ -46,7 +47,7 @@ VENDORS = [
     (r"mpi\.h", ["bench/peers/"]),
 ]
 
-# What counts as the C library; an unknown <header> is a breach, so that a new dependency is a decision.
+# The headers that count as the C library. Any other <header> is a violation, so that a new dependency is a deliberate decision.
 SYSTEM = r"""assert complex ctype errno fenv float inttypes limits locale math setjmp signal spawn stdalign stdarg stdatomic stdbool stddef stdint stdio
 stdlib stdnoreturn string strings tgmath threads time wchar dirent dlfcn execinfo fcntl glob link poll pthread sched semaphore unistd getopt termios
 immintrin arm_neon cpuid elf malloc ifaddrs netinet/.* sys/.* linux/.*""".split()
@@ -73,7 +74,7 @@ def breach(path, line, header, why):
 
 
 def outside_header(path, line, header, quoted, place):
-    """A header that is not in the tree: the C library's or a vendor's."""
+    """The violation, if there is one, of including a header that is not in the tree: the C library's or a vendor's."""
     for pattern, places in VENDORS:
         if re.fullmatch(pattern, header):
             if not any(place.startswith(prefix) for prefix in places):

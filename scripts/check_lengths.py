@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Every public function that takes a length is called with bad ones: the prototypes of include/ against the lines of tests/safety/lengths.h.
+"""Checks that every public function that takes a length is tested with invalid lengths: compares the prototypes in include/ with the lines of
+tests/safety/lengths.h.
 
-A length is a parameter, or a member of an options struct, of one of the types below. Exempt are, by their names, numbers that
-measure nothing (NUMBERS), bytes that the caller says lie behind a pointer, for nobody can know better, and what only the
-headers' macros call (their names end in _)."""
+A length is a parameter, or a member of an options struct, of one of the types below. Exempt are numbers that are no lengths, by name (NUMBERS);
+the size of a buffer that the caller passes by a pointer, which cannot be checked; and functions that only the headers' macros call, whose
+names end in _."""
 import os
 import re
 import subprocess
@@ -22,7 +23,7 @@ def preprocessed():
 
 
 def length_of(declaration):
-    """The name of what is declared, if it is a length."""
+    """The declared name, if the declaration is a length."""
     if '*' in declaration or '(' in declaration:
         return None
     words = re.findall(r'\w+', declaration)

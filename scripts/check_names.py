@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Every name in src/ leads to one place: no file's name occurs twice, no type is defined twice, no folder holds more than a dozen sources or so,
-and the files that comments and documents name are there, so what is renamed is renamed in them too.
+"""Checks that names are unique in src/: no two files have the same name, no type is defined twice, no folder holds many more than a dozen
+sources; and that the files named in comments and documents exist, so that a renaming includes them.
 
-Drivers of one interface (the folders below backend/ and comm/) may give equal things equal names.
-Prints a line for each breach and exits with 1.
+Drivers of one interface (the folders below backend/ and comm/) may use the same names.
+Prints a line for each violation and then exits with 1.
 """
 import collections
 import os
@@ -19,12 +19,12 @@ TYPE = re.compile(r"^typedef\s+(?:struct|enum|union)\s*\w*\s*\{(?:[^\n]*\}|.*?^\
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
 QUOTED = re.compile(r"`[^`\n]*`")
 FILE = re.compile(r"(?<![\w./<*$-])(?:\w+/)*\w+\.(?:c|h|inc|def|cpp|py|sh)(?![\w(])")
-ELSEWHERE = {"complex.h", "pjrt_c_api.h", "jax/_src/random.py", "jax/_src/prng.py", "ndtr.c", "ndtri.c"}  # files of others
-INVENTED = {"a.c", "b.c", "_hlo.c", "_avx2.c", "_avx512.c", "_neon.c", "example.c"}  # names of examples, and ends of names
+ELSEWHERE = {"complex.h", "pjrt_c_api.h", "jax/_src/random.py", "jax/_src/prng.py", "ndtr.c", "ndtri.c"}  # files of other projects
+INVENTED = {"a.c", "b.c", "_hlo.c", "_avx2.c", "_avx512.c", "_neon.c", "example.c"}  # invented example names, and suffixes
 
 
 def named_files():
-    """(file, line, name) of each file that a comment of the sources, or a document in backquotes, names."""
+    """(file, line, name) for each file name in a comment of the sources, or in backquotes in a document."""
     for top, ends, parts in (("src", (".c", ".h", ".inc", ".def"), COMMENT), ("include", (".h",), COMMENT), ("examples", (".c", ".cpp", ".h"), COMMENT),
                              ("bench", (".c", ".h"), COMMENT), ("tests", (".c", ".h", ".cpp"), COMMENT), ("docs", (".md",), QUOTED)):
         for folder, _, names in os.walk(os.path.join(ROOT, top)):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""What is true of an op stands in its definition: outside src/ops nothing lists ops, in an array or in a chain of comparisons.
+"""Checks that properties of ops are defined only in src/ops: no other file may list ops, in an array or in a chain of comparisons.
 
-The rules of passes/simplify.c are about certain ops, and excepted. Prints a line for each breach and exits with 1.
+passes/simplify.c, whose rules are about particular ops, is exempt. Prints a line for each violation and then exits with 1.
 """
 import os
 import re

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Has MLIR's own parser read StableHLO modules and XLA's CPU client run them, and compares with the results in the same files.
+"""Parses StableHLO modules with MLIR, runs them with XLA's CPU client, and compares with the results in the same files.
 
-Usage: check_stablehlo.py FOLDER, of files that tests/ops/test_stablehlo and tests/runtime/test_stablehlo_text wrote there
+Usage: check_stablehlo.py FOLDER, which has the files that tests/ops/test_stablehlo and tests/runtime/test_stablehlo_text wrote
 (MF_STABLEHLO_DIR=FOLDER). Each has a line "op NAME REPLICAS MAPPED", lines "in" and "out" (dtype, mapped axes or -1, tolerance, dimensions,
-bytes), and the module. Exits with 77 where jaxlib is missing, with 1 where something differs.
+bytes), and the module. Exits with 77 if jaxlib is missing, with 1 if a result differs.
 """
 import glob
 import math
@@ -45,7 +45,7 @@ def parse(text):
 
 
 def row(array, axes, replica, replicas):
-    """What the replica has of it: of each axis one index, the outermost map's first; maps within have as many replicas as they need."""
+    """A replica's slice: one index along each mapped axis, the outermost map's first."""
     sizes = [array.shape[axis] for axis in axes]
     index = np.unravel_index(replica * math.prod(sizes) // replicas, sizes) if sizes else ()
     at = dict(zip(axes, index))
@@ -53,7 +53,7 @@ def row(array, axes, replica, replicas):
 
 
 def run(text, replicas, arguments):
-    """A list of results for each replica; arguments likewise."""
+    """Runs the module. Arguments and results are lists of lists: one list for each replica."""
     devices = jax.devices()[:replicas]
     options = compiler.get_compile_options(
         num_replicas=replicas, num_partitions=1, device_assignment=np.arange(replicas).reshape(replicas, 1))
@@ -86,7 +86,8 @@ def adjoint(a):
 
 
 def factored(op, a, got, wanted, tolerance):
-    """Whether the vectors of eigh and svd, whose signs are the method's own, are orthonormal and give the matrix back; None: other rows."""
+    """For eigh and svd, the signs of whose vectors depend on the method: whether the vectors are orthonormal and reconstruct the matrix. None for
+    other ops."""
     if op == "eigh":
         a, pairs, vectors = (a + adjoint(a)) / 2, [(got[1], got[0], adjoint(got[1]))], [got[1], adjoint(got[1])]
     elif op == "svd" and len(got) == 3:
@@ -115,7 +116,7 @@ def check(path):
     wanted = [read_array(words) for words in lines if words[0] == "out"]
     parse(module)
     if any(array.size == 0 for array, _, _ in arguments):
-        return None  # nothing to hand over in rows; it was read
+        return None  # has no rows to pass; parsing it was the test
     size = replicas if mapped else 1
     got = run(module, replicas, [[row(a, axes if mapped else [], r, replicas) for a, axes, _ in arguments] for r in range(replicas)])
     whole = factored(lines[0][1], arguments[0][0] if arguments else None, got[0], [w for w, _, _ in wanted], wanted[0][2])
@@ -138,7 +139,7 @@ def main():
     for path in paths:
         try:
             wrong = check(path)
-        except Exception as error:  # MLIR's and XLA's errors have no common class
+        except Exception as error:  # MLIR's and XLA's errors share no other base class
             wrong = str(error)[:600]
         if wrong:
             failed += 1

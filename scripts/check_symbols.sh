@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# check_symbols.sh BUILD: libmanyfold.so shows exactly what the public headers declare, and libmanyfold.a defines only mf_ names.
+# check_symbols.sh BUILD: checks that libmanyfold.so exports exactly what the public headers declare, and libmanyfold.a defines only mf_ names.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 library=$1/libmanyfold.so

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # check_tidy.sh BUILD [file…]: clang-tidy over the library, with BUILD's compile commands (made by clang).
-# A file is looked at again only when its preprocessed text or .clang-tidy changed, and has MF_TIDY_SECONDS (120) at most.
+# A file is checked again only if its preprocessed text or .clang-tidy has changed; a check takes at most MF_TIDY_SECONDS (120).
 set -uo pipefail
 cd "$(dirname "$0")/.."
 build=$1
@@ -17,7 +17,7 @@ for entry in json.load(open(sys.argv[1])):
         break
 PYTHON
     )
-    [ -n "$command" ] || return 0 # not part of this build: another instruction set
+    [ -n "$command" ] || return 0 # not part of this build: for another instruction set
     sum=$( (cat .clang-tidy; bash -c "$command") 2>/dev/null | sha256sum | cut -c1-32)
     stamp=$stamps/$(tr / . <<<"$1")
     [ "$(cat "$stamp" 2>/dev/null)" != "$sum" ] || return 0

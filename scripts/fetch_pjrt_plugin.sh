@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# fetch_pjrt_plugin.sh [oldest]: fetches XLA's CPU as a PJRT plugin (from PyPI, one version, its sum checked) into out/pjrt, where
-# `make test-pjrt` and the tests look for it; or the one of the oldest version of the C API that serves. Nothing else needs them. Prints its path.
+# fetch_pjrt_plugin.sh [oldest]: downloads XLA's CPU as a PJRT plugin (one pinned version from PyPI, with its checksum verified) to out/pjrt, where
+# `make test-pjrt` and the tests look for it; or the plugin with the oldest supported version of the C API. Nothing else needs them. Prints its
+# path.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 package=lammps-jax-pjrt-cpu==0.11.2 file=pjrt_c_api_cpu_plugin.so plugin=$root/out/pjrt/pjrt_c_api_cpu_plugin.so

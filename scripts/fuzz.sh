@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# fuzz.sh BUILD SECONDS [TARGET]: runs the fuzzers of tests/fuzz, so many seconds each. What they learn stays in BUILD/corpus; bytes that
-# break something are left in BUILD/crashes (then: fix it, and add them to tests/fuzz/corpus/TARGET).
+# fuzz.sh BUILD SECONDS [TARGET]: runs each fuzzer of tests/fuzz for SECONDS. Their corpus grows in BUILD/corpus; crashing inputs are written to
+# BUILD/crashes (fix the bug, and add them to tests/fuzz/corpus/TARGET).
 set -euo pipefail
 build=$1
 seconds=$2

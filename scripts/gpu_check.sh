@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # gpu_check.sh [--plugin PATH] [--devices N] [--jax PYTHON] [--out FOLDER] [--build FOLDER] [--quick]
-# What a machine's PJRT plugin does with this tree.
-# Needs the plugin (NVIDIA's, where pip puts it, unless one is named), gcc, python3, cmake and ninja or make; neither LLVM nor oneDNN. It builds in
-# a folder of its own, runs the conformance suite on the plugin, trains the CNN of `make train` and a GPT there, and measures dispatch, training
-# steps and transfers, beside JAX on the same device where there is a Python with jax. A part that fails is said, and the next one goes on.
-# The report is Markdown, OUT/report.md, also printed; the exit status is the number of the parts that failed.
-#   --quick: small rooms, one short epoch and few rounds, for trying the script itself.
+# Checks this tree on a machine's PJRT plugin.
+# Needs the plugin (by default NVIDIA's, where pip installs it), gcc, python3, cmake and ninja or make; neither LLVM nor oneDNN. Builds in a
+# separate folder, runs the conformance suite on the plugin, trains the CNN of `make train` and a GPT there, and measures dispatch, training
+# steps and transfers, compared with JAX on the same device if there is a Python with jax. Continues after a part that fails.
+# The report is Markdown, OUT/report.md, also printed; the exit status is the number of parts that failed.
+#   --quick: fewer tests, one short epoch and few rounds, to try the script itself.
 set -uo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 build=$root/build-plugin plugin='' devices='' jax='' out='' quick=''
@@ -27,7 +27,7 @@ report=$out/report.md
 failed=0
 
 say() { echo "$*" | tee -a "$report"; }
-# part TITLE COMMAND…: what the command prints goes to a log, its last lines into the report where it fails.
+# part TITLE COMMAND…: runs the command with its output in a log; if it fails, the last lines go into the report.
 part() {
     local title=$1 log start=$SECONDS status
     log=$out/$(tr -c 'a-z0-9\n' '_' <<<"${title,,}").log
@@ -41,9 +41,9 @@ part() {
     return 1
 }
 
-# ---- the plugin, and how many devices it has
+# ---- the plugin, and its number of devices
 
-# Where pip puts plugins: beside any Python that is asked, or that runs here.
+# Looks where pip installs plugins: for the Python given by --jax, then for python3.
 find_plugin() {
     local python found
     for python in ${jax:+"$jax"} python3; do
@@ -101,7 +101,7 @@ build_tree() {
         cmake --build "$build" --parallel "${JOBS:-$cores}" --target "${targets[@]}"
 }
 
-conformance() { # those of maps over eight devices, and the examples, need as many
+conformance() { # the tests of maps and the examples need eight devices
     local rooms="ops pmap random examples"
     [ "$devices" = 8 ] || rooms="ops random"
     [ -n "$quick" ] && rooms=random
@@ -109,7 +109,7 @@ conformance() { # those of maps over eight devices, and the examples, need as ma
     "$root/scripts/test_pjrt.sh" "$build" "$plugin" $rooms
 }
 
-# The last epoch's accuracy is that of the main job on the CPU: 0.90 and more after three epochs.
+# The last epoch's accuracy must be that of `make train` on the CPU: at least 0.90 after three epochs.
 train_cnn() {
     local most=0.90 short=()
     [ -n "$quick" ] && short=(--limit 6400 --epochs 1) && most=0.70
@@ -122,7 +122,7 @@ train_cnn() {
 
 train_gpt() {
     local short=(--steps 200) folder=$out/gpt${1:-}
-    rm -rf "$folder" # else it has a training already, which another run left
+    rm -rf "$folder" # an earlier run may have left checkpoints there
     [ -n "$quick" ] && short=(--steps 4 --layers 1 --features 32 --heads 2 --length 32 --batch $((2 * devices)) --accumulate 1)
     MF_DEFAULT_BACKEND=xla "$build/examples/gpt" --devices "$devices" --out "$folder" "${short[@]}" "$@"
 }

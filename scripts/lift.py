@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
-"""Writes the macros through which C numbers, C functions and options by name go to the public functions, from their prototypes.
+"""Generates, from the prototypes of the public functions, the macros with which these take C numbers, C functions and named options.
 
-lift.py OUT: one header in OUT for each in include/manyfold, which it includes as its last line. So no list of macros has to follow the
-prototypes, and every function takes numbers for its values. What a prototype gives:
+lift.py OUT: writes one header to OUT for each header in include/manyfold, which includes it in its last line. So macros and prototypes cannot
+disagree, and every function takes numbers as values. What a prototype results in:
 
-    mf_value mf_add(mf_value a, mf_value b);                            mf_add(1, x): every mf_value is lifted, from the left to the right
-    mf_value mf_stack(mf_value parts, int axis MF_DEFAULT_(0));          mf_stack(x, .axis = 1): what is left out at the end is the default
+    mf_value mf_add(mf_value a, mf_value b);                            mf_add(1, x): every mf_value is converted, from left to right
+    mf_value mf_stack(mf_value parts, int axis MF_DEFAULT_(0));          mf_stack(x, .axis = 1): trailing arguments have defaults
     mf_value mf_sum_opt(mf_value x, const mf_reduce_options *o);         mf_sum(x, .axis = 0): options by name, or in their order
     mf_value mf_list_n(const mf_value *elements, int count);             mf_list(1, 2, x): any number of values
     mf_function mf_jit_opt(mf_function f, const mf_jit_options *o);      mf_jit(f): C functions and modules are functions
 
-Fields of options may have defaults too; then the struct opens with `mf_reserved begin_`. A default that the function of the plain name gives
-a parameter counts before the field's of the same name. A macro that is written by hand in the header stays as it is.
-For C++, where numbers and functions convert by themselves, options and any number of values become overloads; options that open with
-`const char *a, *b;` may be given by those alone: mf_psum(x, "rows", "cols"), and those whose first is the axis by that: mf_sum(x, 0).
+Fields of options may have defaults too; then the struct begins with `mf_reserved begin_`. A default in the prototype of the function without
+_opt takes precedence over the default of the field of the same name. A macro that the header defines itself is not generated.
+For C++, where numbers and functions convert implicitly, named options and any number of values become overloads. Options that begin with
+`const char *a, *b;` may be given as just these, mf_psum(x, "rows", "cols"); those that begin with the axis as just the axis, mf_sum(x, 0).
 """
 import os
 import re
@@ -23,7 +23,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 HEADERS = os.path.join(ROOT, "include", "manyfold")
 PROTOTYPE = re.compile(r"^((?:const\s+)?\w+)\s+(\**)(mf_\w+)\(([^{};]*)\)\s*;", re.M)
 STRUCT = re.compile(r"typedef struct (mf_\w+_options)\s*\{(.*?)\}\s*\1;", re.S)
-WITHOUT = ("mf_same", "mf_fn_same", "mf_index_slice")  # mf_v and mf_fn are made of them
+WITHOUT = ("mf_same", "mf_fn_same", "mf_index_slice")  # mf_v and mf_fn are defined by them
 LIFTS = {"mf_value": "MF_V_", "mf_function": "MF_FN_"}
 
 
@@ -37,7 +37,7 @@ class Parameter:
         self.type = " ".join(self.type.split())
 
     def given(self, by, function):
-        """Lifted, with what an error calls it."""
+        """The argument, converted if necessary, with the name that errors use for it."""
         called = re.sub(r"_(opt|n)$", "", function)
         return f'{LIFTS[self.type]}({by}, "{called}: {self.name}")' if self.type in LIFTS else by
 
@@ -61,7 +61,7 @@ class Function:
 
     @property
     def is_lifted_alone(self):
-        """A function of functions, whose name without _n is the macro's."""
+        """Whether the macro is the name without _n although the function does not take any number of values."""
         return self.name.endswith("_n") and not self.takes_many and all("*" not in p.type for p in self.parameters)
 
 
@@ -78,7 +78,7 @@ def split(text):
 
 
 def plain(text):
-    """The header without comments, C++ and macros."""
+    """The header's text without comments, C++ and macros."""
     text = re.sub(r"/\*.*?\*/", " ", text, flags=re.S)
     text = re.sub(r"\\\n", " ", text)
     kept, cpp = [], []
@@ -95,7 +95,7 @@ def plain(text):
 
 
 def in_order(function, arguments):
-    """A call whose lifted arguments are evaluated from the left to the right."""
+    """A call whose converted arguments are evaluated from left to right."""
     lifted = [a for a in arguments if a[0].type in LIFTS]
     if len(lifted) < 2:
         return f"{function}({', '.join(p.given(by, function) for p, by in arguments)})"
@@ -105,7 +105,7 @@ def in_order(function, arguments):
 
 
 def of_plain(f):
-    """Lifted values, and defaults at the end."""
+    """The macro of a function with converted values and trailing defaults."""
     name = f.name[: -len("_n")] if f.is_lifted_alone else f.name
     required = [p for p in f.parameters if p.default is None]
     optional = f.parameters[len(required):]
@@ -113,7 +113,7 @@ def of_plain(f):
         return None
     if not optional:
         last = max(i for i, p in enumerate(required) if p.type in LIFTS)
-        tail = required[last + 1:]  # one behind the other as written: a compound literal may have commas
+        tail = required[last + 1:]  # as written: a compound literal may contain commas
         head = required[: last + 1]
         arguments = [(p, p.name) for p in head] + ([(Parameter("int rest"), "__VA_ARGS__")] if tail else [])
         return f"{name}({', '.join([p.name for p in head] + ['...'] * bool(tail))})", in_order(f.name, arguments)
@@ -134,7 +134,7 @@ def of_options(f, structs, functions):
     fields, leading = structs[struct][:2]
     parameters = f.parameters[:-1]
     if not parameters:
-        if not leading:  # which may not all be left out
+        if not leading:  # all arguments are options, of which at least one must be given
             return f"{name}(...)", f"{f.name}(&({struct}){{ __VA_ARGS__, .reserved_ = 0 }})"
         before = "".join(f".{k} = {v}, " for k, v in fields.items())
         call = f"{f.name}(&({struct}){{ {before}.begin_ = 0, __VA_ARGS__ }})"
@@ -152,7 +152,7 @@ def of_options(f, structs, functions):
 
 def of_many(f):
     name, before = f.name[: -len("_n")], f.parameters[:-2]
-    if len(before) == 1:  # so that there may be none: nothing follows a comma
+    if len(before) == 1:  # so that zero values are possible: no trailing comma
         return f"{name}(...)", f"{f.name}({before[0].given('MF_FIRST_(__VA_ARGS__, 0)', f.name)}, MF_OTHER_VALUES_(__VA_ARGS__))"
     arguments = [(p, p.name) for p in before] + [(Parameter("int values"), "MF_VALUES_(__VA_ARGS__)")]
     return f"{name}({', '.join([p.name for p in before] + ['...'])})", in_order(f.name, arguments)
@@ -163,7 +163,8 @@ def macro(head, body):
 
 
 def in_cpp(f, name, plain_one, structs):
-    """Numbers and functions convert by themselves, and defaults are the prototype's: options and any number of values are left."""
+    """The C++ overloads. Numbers and functions convert implicitly, and the prototype has the defaults: only named options and any number of values
+    need overloads."""
     given = f.parameters[:-1] if f.options else f.parameters[:-2] if f.takes_many else f.parameters
     head, call = [f"{p.type} {p.name}".replace("* ", "*") for p in given], [p.name for p in given]
     if f.takes_many:
@@ -171,13 +172,13 @@ def in_cpp(f, name, plain_one, structs):
         return ["template <class... V> " + inline_function(f.type, name, head + ["V... v"], body)]
     if f.options:
         made, names = [], structs[f.options][2]
-        if names:  # the first options alone: one or more, and more than one where the plain function takes that
+        if names:  # just the first options: one or more; two or more if the plain function takes one
             least = 2 if plain_one and len(plain_one.parameters) > len(given) else 1
             named = [f"const char *{n}" + (" = nullptr" if k >= least else "") for k, n in enumerate(names)]
             body = "\n    ".join([f"{f.options} o = {{}};"] + [f"o.{n} = {n};" for n in names] + [f"return {f.name}({', '.join(call + ['&o'])});"])
             made = [inline_function(f.type, name, head + named, body)]
         first = structs[f.options][3]
-        if first and not (plain_one and len(plain_one.parameters) > len(given)): # the axis alone
+        if first and not (plain_one and len(plain_one.parameters) > len(given)): # just the axis
             body = f"{f.options} o = {{}};\n    o.{first[1]} = {first[1]};\n    return {f.name}({', '.join(call + ['&o'])});"
             made.append(inline_function(f.type, name, head + [" ".join(first)], body))
         empty = "" if plain_one else " = {}"

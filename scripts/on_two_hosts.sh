@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# on_two_hosts.sh COMMAND...: runs the command where mpirun.openmpi and mpirun.mpich spread a job's processes over two hosts in turns. For
-# instance `scripts/on_two_hosts.sh ctest --test-dir build -R distributed/job_.*openmpi`. The hosts are this machine twice: the second has a
-# network, processes, shared memory, mounts and a name of its own, in namespaces, and is reached by TCP alone; so a test cannot kill what runs
-# there. It takes root; where namespaces are not permitted it says so and ends with 77.
+# on_two_hosts.sh COMMAND...: runs the command in an environment where mpirun.openmpi and mpirun.mpich place a job's processes alternately on two
+# hosts. For instance `scripts/on_two_hosts.sh ctest --test-dir build -R distributed/job_.*openmpi`. Both hosts are this machine: the second one
+# has its own network, processes, shared memory, mounts and host name, in namespaces, and is reached by TCP only, so a test cannot kill its
+# processes. Needs root; if namespaces are not permitted, says so and exits with 77.
 set -u
 name=mf$$ net=10.99.9 folder=$(mktemp -d)
 skip() { echo "skipped: $1"; exit 77; }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# readme_snippets.sh PAGE.md…: compiles and runs every ```c or ```cpp block that contains `int main`, and compares what it prints with the
-# ```text block that follows it directly. Without such a block, the program has to exit with 0.
+# readme_snippets.sh PAGE.md…: compiles and runs every ```c or ```cpp block that contains `int main`, and compares its output with the ```text
+# block that directly follows it. If there is no such block, the program must exit with 0.
 # The library is the one in MF_BUILD_DIR (default: build).
 set -uo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -13,7 +13,7 @@ sanitize=${MF_SANITIZE:+-fsanitize=$MF_SANITIZE}
 
 for page in "$@"; do
     rm -f "$work"/*
-    # block i: $work/i.c or i.cpp, its line number in i.line, and what is expected in i.text
+    # block i becomes $work/i.c or i.cpp; i.line has its line number, i.text the expected output
     awk -v work="$work" '
         !inside && /^```/ {
             inside = 1; kind = substr($0, 4); body = ""; start = NR + 1

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# restart_on_failure.sh [--wait SECONDS] TIMES COMMAND [ARGUMENT]...: runs the command, and again when it fails, TIMES times at most, SECONDS (1)
-# apart. Made for jobs that go on from their last checkpoint when they are started again:
+# restart_on_failure.sh [--wait SECONDS] TIMES COMMAND [ARGUMENT]...: runs the command and, if it fails, restarts it, at most TIMES times, after
+# SECONDS (1). For jobs that resume from their last checkpoint when they are restarted:
 #
 #     restart_on_failure.sh 5 mpirun -n 2 build/examples/data_parallel --devices 4 --checkpoint 100
 #
-# Its exit code is that of the last run, 128 + n where signal n ended it. A signal that asks this script to end (HUP, INT, TERM) goes on to the
-# command, which is not started again; USR1 and USR2 go on, too. Exit code 2, and a word on how it is called: a mistake in calling it.
+# The exit code is that of the last run, or 128 + n if signal n ended it; 2, with a usage message, for wrong arguments. HUP, INT and TERM are
+# forwarded to the command, which is then not restarted; USR1 and USR2 are forwarded, too.
 set -u
 usage() { echo "usage: ${0##*/} [--wait SECONDS] TIMES COMMAND [ARGUMENT]..." >&2; exit 2; }
 
@@ -22,7 +22,7 @@ shift
 child=
 ended=
 interrupted=
-starting= # from before the command runs until its number is known, signals are kept for it
+starting= # nonempty from before the command is started until its process id is known; signals in between are kept for it
 kept=
 pass() {
     interrupted=yes
@@ -39,7 +39,7 @@ done
 for ((run = 0; ; run++)); do
     starting=yes
     [ -z "$ended" ] || exit $((128 + $(kill -l "$ended")))
-    # what a shell starts beside itself has neither its input nor a way to be interrupted, unless it is given them
+    # the shell gives a background process no standard input and ignores INT and QUIT in it; restore both
     (trap - INT QUIT; exec "$@") <&0 &
     starting= child=$!
     for signal in $kept; do
@@ -55,6 +55,6 @@ for ((run = 0; ; run++)); do
         exit $code
     fi
     echo "${0##*/}: exit code $code; restart $((run + 1)) of $times" >&2
-    sleep "$pause" & # a signal need not wait for it
+    sleep "$pause" & # in the background, so that a signal is handled at once
     wait $!
 done

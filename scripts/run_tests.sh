@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# run_tests.sh BUILD [ctest options]: runs the tests, one a core at a time; the last line is "N passed, M failed".
-# The line is also left in BUILD/test-summary.
+# run_tests.sh BUILD [ctest options]: runs the tests, one per core at a time. The last line is "N passed, M failed"; it is also written to
+# BUILD/test-summary.
 set -uo pipefail
 build=$1
 shift

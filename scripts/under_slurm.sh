@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# under_slurm.sh COMMAND...: runs the command where jobs are launched by Slurm's srun: mpirun.openmpi is srun --mpi=pmix there, and
-# mpirun.mpich srun --mpi=pmi2. For instance `scripts/under_slurm.sh make test TESTS=distributed/`. It starts a Slurm of this machine alone,
-# with a key, a port and folders of its own, and stops it in the end. It takes root, slurm-wlm and munge; where they are not to be had it
-# says so and ends with 77.
+# under_slurm.sh COMMAND...: runs the command in an environment where Slurm's srun launches jobs: mpirun.openmpi is srun --mpi=pmix, and
+# mpirun.mpich is srun --mpi=pmi2. For instance `scripts/under_slurm.sh make test TESTS=distributed/`. Starts a Slurm on this machine only, with its
+# own key, ports and folders, and stops it in the end. Needs root, slurm-wlm and munge; without them it says so and exits with 77.
 set -u
 for program in munged slurmctld slurmd srun; do
     command -v $program >/dev/null || { echo "skipped: there is no $program (packages slurm-wlm and munge)"; exit 77; }
@@ -52,7 +51,8 @@ for ((i = 0; i < 60; i++)); do
     sinfo --noheader --format=%t 2>/dev/null | grep -q '^idle' && break
     sleep 0.5
 done
-# launcher NAME KIND LIBRARY: takes mpirun's options, of which srun has the number of processes. It leaves a job alone when one of them dies.
+# launcher NAME KIND LIBRARY: writes a script that takes mpirun's options and passes the number of processes to srun. Unlike mpirun, srun does not
+# end the job when a process dies.
 launcher() {
     cat >"$folder/bin/$1" <<END
 #!/usr/bin/env bash

@@ -1,26 +1,26 @@
 #!/usr/bin/env python3
 """The peer's side of the benchmark: the same workloads in JAX, driven one repetition at a time.
 
-    jax_bench.py --list                        print the names of the workloads, one a line, and stop
+    jax_bench.py --list                        print the names of the workloads, one per line, and exit
     jax_bench.py [--devices 8]                 read names from standard input; after each, run that workload once more
     jax_bench.py --processes 2 [--devices 4]   the same as a job of several processes
     jax_bench.py [--devices 8] --only NAME...  run those without a driver, --repeat times in turn (A B A B ...)
 
-A driver writes one name a line and reads one JSON object a line, so it can alternate with another program:
+A driver writes one name per line and reads one JSON object per line, so it can alternate between programs:
 
     {"peer": "jax 0.10.2", "devices": 8, "name": "dispatch_double", "seconds": 3.1e-05, "calls": 100, "round": 1, "rss_mib": 190.2}
 
-`seconds` is the mean over the `calls` of this round, which fill 20 ms (what ran in between has emptied the caches, and a
-round is to be warm), each waited for before the next (with more devices than cores,
-JAX's collectives otherwise wait for each other). When its name, or its first-call twin's, comes first, a workload is
-prepared and called twice, which compiles it; that is not in `seconds`. A `first_call_` figure is the first call alone, on inputs
-that are ready; asked again, it is repeated. `startup` is the time from the first line of this script to usable devices.
-`rss_mib` is the peak of the process so far: ask a fresh process for one workload to know that workload's memory.
-The first line says {"name": "ready"}; a name that fails gets {"name": ..., "error": ...} and the loop goes on.
+`seconds` is the mean over the `calls` of this round, which last 20 ms together: other workloads have evicted the caches, and most of a round
+should run warm. Each call is waited for before the next one (with more devices than cores, JAX's collectives otherwise wait for each
+other). The first time that its name or its first_call_ name is requested, a workload is prepared and called twice, which compiles it; that
+is not part of `seconds`. A `first_call_` figure is the time of the first call, with its inputs ready; requested again, the same figure is
+returned. `startup` is the time from the first line of this script until the devices are usable. `rss_mib` is the peak memory of the process
+so far: to measure the memory of one workload, start a new process for it. The first line of output is {"name": "ready"}; a name that fails
+is answered by {"name": ..., "error": ...}, and the loop continues.
 
 Names, shapes, dtypes and formulas are those of bench/workloads/*.c; normal numbers come from the same keys.
-Two releases count: jax 0.10.2 (pmap on jit and shard_map) and jax 0.4.35 with jaxlib 0.4.34 and numpy below 2.2 (the
-original pmap). Figures are for ratios within one interleaved run; absolute times on a shared machine mean little.
+The reference releases are jax 0.10.2 (pmap on jit and shard_map) and jax 0.4.35 with jaxlib 0.4.34 and numpy below 2.2 (the
+original pmap). The figures are meant for ratios within one interleaved run; absolute times on a shared machine mean little.
 """
 import time
 
@@ -45,7 +45,7 @@ def normal(jax, seed, shape):
 # ---- pmap itself
 
 def on_tiny(jax, n, f, width=4):
-    """The first call gets an ordinary array, as a user's would; the later ones its result, which lies on the devices."""
+    """The first call gets an ordinary array, as a user's would; the later ones get its result, which is on the devices."""
     x, laid_out = jax.block_until_ready(jax.numpy.arange(float(width) * n).reshape(n, width)), False
 
     def call():
@@ -309,7 +309,7 @@ attention(256, 64, 5, 3)
 # ---- around a training step
 
 def batch_norm(images, channels, calls):
-    """What Flax's BatchNorm computes in training: normalised values, and the running averages moved on."""
+    """What Flax's BatchNorm computes in training: the normalised values and the updated running averages."""
     def normalize(jax, p, x):
         mean, square = jax.numpy.mean(x, (0, 1, 2)), jax.numpy.mean(jax.numpy.square(x), (0, 1, 2))
         variance = jax.numpy.maximum(square - jax.numpy.square(mean), 0)
@@ -341,7 +341,7 @@ batch_norm(64, 64, 2)
 
 
 def epoch(images, batch):
-    """An epoch of images in memory: rows taken by NumPy, as JAX's users do, crops and flips in a compiled function."""
+    """An epoch of images in memory: NumPy gathers the rows, as is usual with JAX; a jitted function crops and flips them."""
     @workload(f"epoch_{images}", 1)
     def prepare(jax, _):
         import numpy
@@ -415,7 +415,7 @@ def cnn(dtype_name, batch, calls, channels=32):
         each = batch // jax.device_count()
         images = sharded(jax, normal(jax, 3, (n, each, 32, 32, 3)))
         labels = sharded(jax, jax.random.randint(jax.random.PRNGKey(4), (n, each), 0, 10))
-        # each tree replicated on its own: a donated buffer must not be shared by two arguments
+        # replicate each tree separately: two arguments must not share a donated buffer
         state = tuple(replicated(jax, n, t) for t in (p, zeros, tree_map(jnp.zeros_like, p), jnp.zeros((), jnp.float32)))
         f = jax.pmap(step, axis_name="devices", donate_argnums=(0, 1, 2, 3))
 
@@ -497,7 +497,7 @@ transformer(8, 16, 5)
 transformer(32, 128, 3)
 transformer(32, 128, 3, dtype="bfloat16")
 
-# ---- the step of a residual network of 20 layers, whose norms take the statistics of all devices
+# ---- the step of a 20-layer ResNet with batch statistics over all devices
 
 def resnet(batch, width, calls, name, side=28, stages=3, blocks=3, classes=10):
     @workload(name, calls)
@@ -606,7 +606,7 @@ class Bench(Peer):
         os.environ["JAX_PLATFORMS"] = os.environ.get("BENCH_PLATFORM", "cpu")
         import jax
         self.jax, self.devices = jax, devices
-        if job:   # gloo talks on standard output
+        if job:   # gloo prints to standard output
             sys.stdout = os.fdopen(os.dup(1), "w")
             os.dup2(2, 1)
             jax.config.update("jax_cpu_collectives_implementation", collectives)
@@ -614,7 +614,7 @@ class Bench(Peer):
         self.processes, self.first = (job[1], job[2] == 0) if job else (1, True)
         if jax.local_device_count() != devices:
             sys.exit(f"asked for {devices} devices, got {jax.local_device_count()}")
-        if collectives == "mpi":   # makes its communicator on the main thread, where XLA runs tiny programs only
+        if collectives == "mpi":   # its communicator must be made on the main thread, where XLA runs only tiny programs
             twice, sum_all = jax.pmap(lambda x: x * 2), jax.pmap(lambda x: jax.lax.psum(x, "i"), axis_name="i")
             jax.block_until_ready(sum_all(jax.block_until_ready(twice(jax.numpy.ones((devices, 1))))))
         self.startup = time.perf_counter() - STARTED
@@ -627,7 +627,7 @@ class Bench(Peer):
         self.jax.block_until_ready(result)
 
     def agree(self, seconds):
-        """Process 0's, so that all call as often."""
+        """Process 0's value, so that all processes make the same number of calls."""
         if self.processes == 1:
             return seconds
         from jax.experimental import multihost_utils
@@ -636,7 +636,7 @@ class Bench(Peer):
 
 
 def launch(processes, arguments, launcher):
-    """Each line of standard input goes to all of so many processes; the first one's answers are ours. launcher: MPI's, or None."""
+    """Starts the processes and sends each line of standard input to all of them; process 0's answers are the output. launcher: MPI's, or None."""
     import shutil
     import socket
     import subprocess
@@ -645,7 +645,7 @@ def launch(processes, arguments, launcher):
         s.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{s.getsockname()[1]}"
     command = [sys.executable, os.path.abspath(__file__), *arguments, "--address", address]
-    if launcher:   # which gives standard input to the first one only
+    if launcher:   # it gives standard input only to process 0
         folder = tempfile.mkdtemp()
         pipes = [os.path.join(folder, str(rank)) for rank in range(processes)]
         for pipe in pipes:

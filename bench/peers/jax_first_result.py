@@ -1,4 +1,4 @@
-"""bench/first_result.c in JAX: x * 2 on 8 devices, printed; then the peak of the process's memory."""
+"""bench/first_result.c in JAX: prints x * 2, computed on 8 devices, then the process's peak memory."""
 import os
 import sys
 

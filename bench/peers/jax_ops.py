@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The peer's side of ops.c: the same single operations under jax.jit on one device, "case@bytes", one name a line on standard input and
-one JSON object a line back, in the manner of jax_bench.py."""
+"""The peer's side of ops.c: the same single operations under jax.jit on one device. Reads names, "case@bytes", from standard input, one per
+line, and answers each with one JSON object, as jax_bench.py does."""
 import json
 import os
 import sys
@@ -169,7 +169,7 @@ by_name(
 )
 
 
-# Of training: layers, their gradients, an optimiser's step.
+# Training: layers, their gradients, an optimiser's update.
 
 def images(x):
     return x.reshape(-1, 8, 8, 16)

@@ -1,9 +1,9 @@
-/* The peer of all-reduces over processes: what a program that has MPI would write, the sum of this process's rows and one MPI_Allreduce.
+/* The peer of all-reduces over processes, as an MPI program would do it: sum the process's own rows, then call MPI_Allreduce once.
  *
  *     mpicc -O3 -march=native mpi_allreduce.c -o mpi_allreduce && mpirun -n 2 ./mpi_allreduce [--devices 4]
  *
- * Process 0 reads names from standard input (psum_1KiB to psum_64MiB: bytes a device) and answers with one JSON line each, as the other
- * sides of the benchmark do. Figures are means over calls that fill 20 ms. */
+ * Process 0 reads names from standard input (psum_1KiB to psum_64MiB: bytes per device) and answers with one JSON line each, as the other
+ * sides of the benchmark do. Figures are means over calls that last 20 ms together. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,11 +14,11 @@ enum { LINE = 256 };
 
 static struct {
     int rank, devices;
-    long count; /* floats of a row */
+    long count; /* floats in a row */
     float *rows, *part, *sum;
 } job;
 
-/* The rows block by block, so that a part of the sum stays in the cache while all rows are added to it. */
+/* Adds the rows in blocks, so that a block of the sum stays in the cache while all rows are added to it. */
 static void add_rows(void)
 {
     for (long first = 0; first < job.count; first += 4096) {
@@ -90,7 +90,7 @@ static void answer(const char *name)
         printf("{\"peer\": \"MPI_Allreduce\", \"name\": \"%s\", \"seconds\": %.9g, \"calls\": %d, \"rss_mib\": 0}\n", name, seconds, calls);
 }
 
-/* Asleep in between: an idle side must leave its cores to the others, and MPI_Bcast spins. */
+/* Broadcasts a line, sleeping between polls: an idle side must leave its cores to the others, and MPI_Bcast spins. */
 static void share_line(char *line)
 {
     MPI_Request request;

@@ -1,4 +1,4 @@
-"""What the peers' sides of the benchmark have in common: workloads by name, rounds of calls, and the talk with a driver (see jax_bench.py)."""
+"""What the peers' sides of the benchmark share: workloads by name, rounds of calls, and the protocol with a driver (see jax_bench.py)."""
 import json
 import sys
 import time
@@ -15,7 +15,7 @@ def workload(name, calls):
 
 
 def first_calls():
-    """The first call of a workload is a figure of its own."""
+    """The names of the figures for the workloads' first calls."""
     return {f"first_call_{name}": name for name in WORKLOADS}
 
 
@@ -24,14 +24,14 @@ def names():
 
 
 def rss_mib():
-    """The peak of this process's own memory; getrusage() would count the parent's before exec."""
+    """This process's peak memory; getrusage() would include the parent's before exec."""
     with open("/proc/self/status") as f:
         return round(next(int(line.split()[1]) for line in f if line.startswith("VmHWM:")) / 1024, 1)
 
 
 class Peer:
-    """Rounds of calls of a package. A subclass says what `title` it answers with, and gives `startup`, its seconds to usable devices."""
-    first = True   # of several processes, the one that answers
+    """Runs rounds of calls. A subclass defines its `title`, and `startup`, the seconds until its devices were usable."""
+    first = True   # whether this process answers; only process 0 does
 
     def __init__(self):
         self.ready, self.rounds = {}, {}
@@ -40,14 +40,14 @@ class Peer:
         return WORKLOADS[name][0](self.package)
 
     def wait(self, result):
-        """For what a call returned, where calls only begin it."""
+        """Waits for the result of a call, where calls are asynchronous."""
 
     def agree(self, seconds):
-        """Of several processes, the first one's."""
+        """Process 0's value."""
         return seconds
 
     def prepared(self, name):
-        """The call to time, and the seconds of the first one."""
+        """The call to time, and the seconds that the first call took."""
         if name not in self.ready:
             call = self.prepare(name)
             self.ready[name] = call, self.mean(call, 1)
@@ -89,7 +89,7 @@ class Peer:
             self.emit(name, **figures, round=self.rounds[name])
 
     def serve(self, asked=None):
-        """Answers names; those of standard input, one a line, where none are given."""
+        """Answers the given names or, without any, those on standard input, one per line."""
         self.emit("ready", seconds=self.startup)
         for name in asked or map(str.strip, iter(sys.stdin.readline, "")):
             if name:

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""PyTorch's side of the benchmark: those workloads that have a counterpart there, driven as jax_bench.py is.
+"""PyTorch's side of the benchmark: the workloads that have a counterpart there, driven like jax_bench.py.
 
-    torch_bench.py --list             print the names of the workloads, one a line, and stop
+    torch_bench.py --list             print the names of the workloads, one per line, and exit
     torch_bench.py [--devices 8]      read names from standard input; after each, run that workload once more
 
-A step of many devices is one of the whole batch in one process, on as many threads as there are cores: replicas that share the cores of
-one machine would only be slower. Convolutions are channels-last, which is faster here; eager, as PyTorch's users train. Modules are
-torch.nn's where there is one. Numbers are drawn by PyTorch, of the same shapes and scales. Debian's PyTorch takes its products from
-libblas.so.3, which should be OpenBLAS's. The answers are jax_bench.py's.
+A step on many devices becomes a step with the whole batch in one process, with as many threads as there are cores: replicas that share the
+cores of one machine would only be slower. Execution is eager, as is usual in training with PyTorch; convolutions are channels-last, which is
+faster here. Modules are torch.nn's where there is one. PyTorch draws the random numbers, with the same shapes and scales. Debian's PyTorch
+uses libblas.so.3 for matrix products, which should be OpenBLAS. The answers have the format of jax_bench.py's.
 """
 import time
 
@@ -29,7 +29,7 @@ def whole_numbers(torch, seed, end, *shape):
 
 
 def gradient(loss, leaves):
-    """The call that computes the loss and the leaves' gradients."""
+    """A call that computes the loss and the gradients of the leaves."""
     def call():
         for leaf in leaves:
             leaf.grad = None
@@ -40,7 +40,7 @@ def gradient(loss, leaves):
 # ---- layers alone
 
 def attention(length, depth):
-    """By hand: this release has no fused one. Heads lie before positions, as its matrix products want them."""
+    """Composed of matrix products, because this release has no fused attention. Heads come before positions, as the products need it."""
     def outputs(torch, q, k, v):
         before = torch.ones(length, length, dtype=torch.bool).tril()
         scores = (q @ k.transpose(-1, -2) / math.sqrt(depth)).masked_fill(~before, -math.inf)
@@ -114,7 +114,7 @@ batch_norm(64, 64)
 
 @workload("epoch_8192", 1)
 def epoch(torch):
-    """Whole batches of tensors in memory by a DataLoader, cropped and flipped by tensor operations: the fast way of those there are."""
+    """A DataLoader that yields whole batches of tensors in memory, cropped and flipped by tensor operations: the fastest way in PyTorch."""
     from torch.utils import data
     images, labels = whole_numbers(torch, 0, 256, 8192, 1, 28, 28).to(torch.uint8), whole_numbers(torch, 1, 10, 8192)
 

@@ -1,8 +1,8 @@
 /* The CNN step of the data-parallel guide: two convolutions and a dense layer, value_and_grad, pmean, Adam. f32, or bf16 activations with
- * f32 master weights. size: the whole batch; factor: channels of the first convolution, half of the second's. */
+ * f32 master weights. size: the whole batch; factor: the channels of the first convolution; the second has twice as many. */
 #include "workload.h"
 
-/* What the step is a closure over: the dtype belongs to its identity, or a program traced for another one would serve. */
+/* The context of the step's closure. The dtype must be part of it, or a program traced for another dtype would be reused. */
 static struct step {
     mf_optimizer adam;
     mf_dtype dtype;
@@ -77,7 +77,7 @@ static void call_cnn(void)
     finish(p);
 }
 
-/* What the step's devices tell each other, and nothing else: values as large as the gradients, different in every device. */
+/* Only the communication of the step: values of the size of the gradients, different on each device. */
 static mf_value row_of_device(mf_value x) { return mf_add(x, mf_astype(mf_axis_index("devices"), MF_F32)); }
 static mf_value rows_of(mf_value tree) { return mf_tree_map(row_of_device, tree); }
 static mf_value exchange(mf_value gradients) { return mf_pmean(gradients, "devices"); }

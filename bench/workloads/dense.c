@@ -1,7 +1,7 @@
 /* Workloads of one jitted function on one device: matrix products, softmax cross-entropy, layer norm, Adam, an elementwise chain. */
 #include "workload.h"
 
-/* size: n of n by n */
+/* n by n matrices; size: n */
 static void prepare_matmul(const workload *w)
 {
     for (uint64_t i = 0; i < 2; i++)
@@ -10,7 +10,7 @@ static void prepare_matmul(const workload *w)
 static mf_value product(mf_value a, mf_value b) { return mf_matmul(a, b); }
 static void call_matmul(void) { finish(mf_call(mf_jit(product), held[0], held[1])); }
 
-/* size rows of factor classes, labels as integers */
+/* `size` rows of `factor` classes, with integer labels */
 static mf_value cross_entropy(mf_value logits, mf_value labels)
 {
     return mf_mean(mf_softmax_cross_entropy_with_integer_labels(logits, labels));
@@ -27,7 +27,7 @@ static void prepare_cross_entropy(const workload *w)
 static void call_cross_entropy(void) { finish(mf_call(mf_jit(cross_entropy_rows), held[0], held[1])); }
 static void call_cross_entropy_gradient(void) { finish(mf_call(mf_jit(mf_value_and_grad(cross_entropy)), held[0], held[1])); }
 
-/* size values; parameters and the optimiser's state are donated */
+/* `size` values; parameters and optimiser state are donated */
 static mf_value adam_step(void *context, mf_value p, mf_value state, mf_value g)
 {
     mf_value next = mf_optim_update(*(mf_optimizer *)context, g, &state, p);
@@ -52,7 +52,7 @@ static void call_adam(void)
     finish(state);
 }
 
-/* size rows of factor values */
+/* `size` rows of `factor` values */
 static mf_value layer_norm(mf_value x, mf_value scale, mf_value bias)
 {
     mf_value centred = mf_sub(x, mf_mean(x, -1, .keepdims = true));
@@ -67,7 +67,7 @@ static void prepare_layer_norm(const workload *w)
 }
 static void call_layer_norm(void) { finish(mf_call(mf_jit(layer_norm), held[0], held[1], held[2])); }
 
-/* size values */
+/* `size` values */
 static mf_value tanh_exp(mf_value x) { return mf_mul(mf_tanh(x), mf_exp(x)); }
 static void prepare_tanh_exp(const workload *w) { mf_assign(&held[0], normal(0, MF_SHAPE(w->size))); }
 static void call_tanh_exp(void) { finish(mf_call(mf_jit(tanh_exp), held[0])); }

@@ -1,4 +1,4 @@
-/* All workloads there are: a file's list is entered here. */
+/* The list of all workloads; every file's list must be entered here. */
 #include "workload.h"
 
 const workload_list *const workload_lists[] = { &map_workloads,      &dense_workloads,       &loop_workloads,

@@ -1,7 +1,7 @@
-/* Workloads of loops on one device: a number counted up or carried along, a recurrent cell over the steps of a sequence, its gradient. */
+/* Workloads of loops on one device: a while loop, a fori loop, a recurrent cell over the steps of a sequence, and its gradient. */
 #include "workload.h"
 
-/* size iterations */
+/* `size` iterations */
 static int64_t length;
 static void prepare_number(const workload *w)
 {
@@ -19,7 +19,7 @@ static mf_value halve(mf_value i, mf_value x) { return mf_add(mf_mul(x, 0.5), mf
 static mf_value halve_often(mf_value x) { return mf_fori_loop(0, length, halve, x); }
 static void call_fori(void) { finish(mf_call(mf_jit(halve_often), held[0])); }
 
-/* size steps of a cell of factor units: h = tanh(w h + x) */
+/* `size` steps of a cell of `factor` units: h = tanh(w h + x) */
 static void prepare_rnn(const workload *w)
 {
     mf_assign(&held[0], mf_mul(normal(0, MF_SHAPE(w->factor, w->factor)), 0.2));

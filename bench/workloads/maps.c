@@ -15,7 +15,7 @@ static void prepare_tiny(const workload *w)
 static void call_double(void) { finish(mf_call(mf_pmap(twice), held[0])); }
 static void call_psum(void) { finish(mf_call(mf_pmap(normalize, .axis_name = "i"), held[0])); }
 
-/* Makes a process warm: it has traced, compiled and run a function with a gradient and a collective, too large for the tile kernels. */
+/* Warms up a process: traces, compiles and runs a function with a gradient and a collective, too large for the tile kernels. */
 static mf_value energy(mf_value x) { return mf_sum(mf_mul(mf_tanh(x), mf_exp(mf_neg(mf_square(x))))); }
 static mf_value warming(mf_value x) { return mf_psum(mf_call(mf_grad(energy), x), "i"); }
 static void prepare_warming(const workload *w)
@@ -25,7 +25,7 @@ static void prepare_warming(const workload *w)
 }
 static void call_warming(void) { finish(mf_call(mf_pmap(warming, .axis_name = "i"), held[0])); }
 
-/* size: KiB a device. Every device's row has values of its own, or one row would be held for all. */
+/* size: KiB per device. Each device's row has different values, because equal rows would be stored once. */
 static void prepare_all_reduce(const workload *w)
 {
     mf_value row = mf_ones(MF_SHAPE(devices, w->size << 8), MF_F32);

@@ -1,5 +1,5 @@
-/* The step of examples/resnet.c, without augmentation: a residual network of 20 layers, batch statistics over all devices, smoothed labels,
- * momentum. size: the whole batch of images of 28 by 28; factor: channels of the first of three stages. */
+/* The step of examples/resnet.c, without augmentation: a 20-layer ResNet with batch statistics over all devices, label smoothing, and
+ * momentum. size: the whole batch, of images of 28 by 28; factor: the channels of the first of three stages. */
 #include "workload.h"
 
 #include "../../examples/resnet_model.h"
@@ -17,7 +17,7 @@ static mf_value add_one_to_scales(mf_value path, mf_value leaf)
     return words && strstr(words, "'scale'") ? mf_add(leaf, 1) : leaf;
 }
 
-/* Leaf i from the key of i. */
+/* Fills leaf i from key i. */
 static mf_value parameters(mf_value like)
 {
     mf_value leaves = mf_tree_leaves(like), filled[MOST_LEAVES];

@@ -1,7 +1,7 @@
-/* Attention alone and a long-short-term-memory cell over the steps of sequences, forward and backward, by the library's layers. */
+/* Attention, and an LSTM over sequences, forward and backward, with the library's layers. */
 #include "workload.h"
 
-/* size: the length; a batch of 8, 8 heads of factor */
+/* size: the length; a batch of 8, 8 heads; factor: the depth of a head */
 static void prepare_attention(const workload *w)
 {
     for (int i = 0; i < 3; i++)
@@ -15,7 +15,7 @@ static void call_attention_gradient(void)
     finish(mf_call(mf_jit(mf_grad(attention_loss, .argnums = MF_INTS(0, 1, 2))), held[0], held[1], held[2]));
 }
 
-/* size: steps of sequences of factor numbers, 16 at a time, through as many units */
+/* size: the length; factor: the numbers in a step and the units of the cell; a batch of 16 */
 static mf_module lstm;
 static void prepare_lstm(const workload *w)
 {

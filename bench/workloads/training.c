@@ -1,8 +1,8 @@
-/* What stands around a training step's products: batch normalisation alone, forward and backward, and the input pipeline, batches of
- * images that are shuffled, cropped and flipped. */
+/* Parts of training besides matrix products: batch normalisation, forward and backward, and the input pipeline, which shuffles, crops and
+ * flips batches of images. */
 #include "workload.h"
 
-/* size: images of 28 by 28; factor: channels */
+/* size: the number of images, of 28 by 28; factor: their channels */
 static mf_module norm;
 static mf_value normalize(mf_value values, mf_value x)
 {
@@ -32,7 +32,7 @@ static void call_norm_gradient(void)
     finish(mf_call(mf_jit(mf_grad(norm_loss, .argnums = MF_INTS(0, 1), .has_aux = true)), held[0], held[1], held[2]));
 }
 
-/* An epoch of size images of 28 by 28 in batches of factor. Two batches are made ahead, as users would. */
+/* An epoch of `size` images of 28 by 28 in batches of `factor`. Two batches are prefetched, as is usual. */
 static mf_loader *loader;
 static mf_value augment(mf_value key, mf_value images)
 {

@@ -1,5 +1,5 @@
-/* Transfers between the host's memory and a device's: 64 MiB that a tiny program reads, and a program's 64 MiB that the host gets. Where the
- * default device's memory is the host's, they are copies. */
+/* Transfers between host and device memory: 64 MiB from the host that a tiny program reads, and 64 MiB of a program's result to the host.
+ * If the default device uses the host's memory, they are copies. */
 #include "workload.h"
 
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 static mf_value next(mf_value x) { return mf_add(x, 1); }
 static mf_value first(mf_value x) { return mf_get(x, 0); }
 
-static float *numbers; /* the host's, which no array holds */
+static float *numbers; /* host memory that belongs to no array */
 
 /* size: MiB */
 static void prepare_transfer(const workload *w)

@@ -1,5 +1,5 @@
-/* A step of a small causal transformer: two layers with norms before attention and before a perceptron, the embedding as the head's
- * weights, value_and_grad, pmean, plain descent. size: the whole batch; factor: the width. */
+/* A step of a small causal transformer: two pre-norm layers of attention and an MLP, tied embeddings, value_and_grad, pmean, SGD. size: the
+ * whole batch; factor: the width. */
 #include "workload.h"
 
 #include <math.h>

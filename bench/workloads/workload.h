@@ -1,5 +1,5 @@
-/* What a workload of bench/workloads.c is: a name, how to prepare it, and one call that is waited for. Its state lives in `held`, so that
- * one workload's memory is gone before the next one's is made. */
+/* A workload of bench/workloads.c: a name, a function that prepares it, and one that makes a call and waits for it. Its state is in `held`,
+ * so that its memory is released before the next workload is prepared. */
 #ifndef BENCH_WORKLOAD_H
 #define BENCH_WORKLOAD_H
 
@@ -10,9 +10,9 @@ typedef struct workload {
     void (*prepare)(const struct workload *w);
     void (*call)(void);
     int calls;            /* in a round: enough to make a round milliseconds long */
-    int64_t size, factor; /* the workload's own parameters, named where it is defined */
-    bool small;           /* runs in no time, on any number of devices: the suite runs it once */
-    bool threads;         /* of its own: what a call allocates differs from run to run */
+    int64_t size, factor; /* the workload's own parameters, explained at its definition */
+    bool small;           /* quick on any number of devices: the test suite runs it once */
+    bool threads;         /* it has threads of its own, so what a call allocates differs from run to run */
     mf_dtype dtype;
 } workload;
 
@@ -21,18 +21,18 @@ typedef struct workload_list {
     int count;
 } workload_list;
 
-/* One list a file. */
+/* One list for each file. */
 extern const workload_list map_workloads, dense_workloads, loop_workloads, cnn_workloads, transformer_workloads, sequence_workloads,
     training_workloads, resnet_workloads, transfer_workloads;
 extern const workload_list *const workload_lists[]; /* all of them */
 extern const int workload_list_count;
 
-extern int devices;      /* as many as --devices says */
+extern int devices;      /* from --devices */
 extern mf_value held[8]; /* the current workload's arrays */
 
-void finish(mf_value v); /* waits for it; its error, if it has one, is the workload's */
+void finish(mf_value v); /* waits for v; an error of v is the workload's error */
 
-/* Standard normal numbers of a key made from `seed`, f32; jax.random.normal(jax.random.PRNGKey(seed), shape) on the other side. */
+/* Standard normal f32 numbers: jax.random.normal(jax.random.PRNGKey(seed), shape) on the peer's side. */
 mf_value normal(uint64_t seed, mf_shape shape);
 
 #endif

@@ -1,5 +1,5 @@
-/* Text as bytes: windows of length + 1 tokens, so that each has what comes next. Invariant: the file is mapped and stays as it was when it
- * was opened, as far as other programs let it. */
+/* A text as a source of bytes: windows of length + 1 tokens, so that each of the first `length` tokens has its successor. The file is
+ * mapped: it must not change while the source is open. */
 #include "data/source.h"
 
 #include <manyfold/data.h>

@@ -1,5 +1,5 @@
-/* CIFAR-10 in its binary version: records of one label byte and 3072 bytes of a 32x32 image, plane after plane. Invariant: images come as
- * f32 in [0, 1] (a byte over 255), NHWC with three channels; labels are below 10. */
+/* CIFAR-10's binary version: records of a label byte and the 3072 bytes of a 32x32 image, stored as planes. Invariant: images are f32 in
+ * [0, 1] (byte / 255), NHWC with three channels; labels are below 10. */
 #include "data/idx.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@ typedef struct dataset {
     int64_t count;
 } dataset;
 
-/* Planes to pixels. */
+/* CHW bytes to HWC floats. */
 static void convert_planes(float *out, const unsigned char *planes)
 {
     for (int pixel = 0; pixel < PIXELS; pixel++)

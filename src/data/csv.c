@@ -1,5 +1,5 @@
-/* CSV files of numbers (RFC 4180: fields in quotes may hold delimiters, lines and doubled quotes). Invariant: every line has as many fields
- * as the first; no whole number is changed; a refusal names the file, the offset, the line and the column. */
+/* CSV files of numbers (RFC 4180: quoted fields may contain delimiters, line breaks and doubled quotes). Invariant: every line has as many
+ * fields as the first; an integer is read exactly or refused; an error names the file, the offset, the line and the column. */
 #include "data/source.h"
 
 #include <manyfold/data.h>
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a dtype of whole numbers holds. */
+/* The range of an integer dtype. */
 typedef struct csv_range {
     mf_dtype dtype;
     int64_t least;
@@ -26,19 +26,19 @@ static const csv_range ranges[] = {
 
 typedef union csv_cell {
     double number;
-    uint64_t whole; /* of a range: its bits */
+    uint64_t whole; /* for integer dtypes: the two's complement bits */
 } csv_cell;
 
 typedef struct csv {
     const char *path, *text;
     size_t size, at;
     char delimiter;
-    int64_t line; /* of the file, from 1 */
-    char *field;  /* the field last read, and a zero */
+    int64_t line; /* the current line of the file, from 1 */
+    char *field;  /* the last field read, NUL-terminated */
     size_t room;
-    size_t field_at;        /* where it begins */
-    bool last;              /* of its line */
-    const csv_range *range; /* NULL: of all numbers */
+    size_t field_at;        /* the offset of that field */
+    bool last;              /* it is the last of its line */
+    const csv_range *range; /* NULL: the dtype is a float */
     locale_t numbers;
 } csv;
 
@@ -73,7 +73,7 @@ static bool put(csv *c, size_t n, char byte)
     return true;
 }
 
-/* The end of a line counts once, whether it is one byte or two. */
+/* Skips one line end: CR, LF or CR LF. */
 static void end_line(csv *c)
 {
     c->last = true;
@@ -83,7 +83,7 @@ static void end_line(csv *c)
         c->at++;
 }
 
-/* What stands in quotes, behind the first of them. Error or unset. */
+/* Reads a quoted field from behind its opening quote. Returns an error or unset. */
 static mf_value read_quoted(csv *c, int64_t column, size_t *n)
 {
     for (;; c->at++) {
@@ -135,7 +135,7 @@ static char *trimmed(char *text)
     return text;
 }
 
-/* 300 may be 3e2 and 300.0, of which the floats that hold every whole number know all. */
+/* The absolute value of an integer. Float notation is allowed too (3e2, 300.0), up to 2^53, where a double is exact. */
 static bool read_magnitude(const csv *c, const char *text, uint64_t *out)
 {
     const char *digits = text + (*text == '-' || *text == '+');
@@ -169,11 +169,12 @@ static mf_value read_number(csv *c, int64_t column, csv_cell *out)
     char *text = trimmed(c->field), *rest;
     if (c->range)
         return read_whole(c, column, text, &out->whole);
-    out->number = strtod_l(*text ? text : "nan", &rest, c->numbers); /* nothing is NaN, as numpy.genfromtxt has it */
+    out->number = strtod_l(*text ? text : "nan", &rest, c->numbers); /* an empty field is NaN, as in numpy.genfromtxt */
     return *rest ? wrong(c, c->field_at, column, "a number") : (mf_value){ 0 };
 }
 
-/* The fields of a line, as names or none; the first line says how many there are. */
+/* Reads the first line, which determines the number of columns. If named, its fields are the columns' names; else the names are "0", "1",
+ * ... and the line is read again as numbers. */
 static mf_value read_names(csv *c, csv_table *t, bool named)
 {
     size_t begin = c->at;
@@ -244,7 +245,7 @@ static bool blank_line(csv *c)
 
 static mf_value read_table(csv *c, csv_table *t, bool named)
 {
-    c->at = c->size >= 3 && memcmp(c->text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0; /* a mark that some programs put before UTF-8 */
+    c->at = c->size >= 3 && memcmp(c->text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0; /* skips a UTF-8 byte order mark */
     while (c->at < c->size && blank_line(c)) {
     }
     mf_value error = c->at < c->size ? read_names(c, t, named) : wrong(c, c->at, 0, "a line");

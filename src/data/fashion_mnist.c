@@ -1,5 +1,5 @@
-/* Fashion-MNIST, from its four gzip'd IDX files. Invariant: images come as f32 in [0, 1] (a byte over 255), NHWC with one channel, two rows
- * and columns of zeros on each side, so that two halvings leave 8x8; labels are below 10. */
+/* Fashion-MNIST, from its four gzip'd IDX files. Invariant: images are f32 in [0, 1] (byte / 255), NHWC with one channel, padded with two
+ * rows and columns of zeros on each side to 32x32, so that two poolings give 8x8; labels are below 10. */
 #include "data/idx.h"
 
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 enum { SIDE = 28, BORDER = 2, PADDED = SIDE + 2 * BORDER, CLASSES = 10 };
 
-/* One pass over the bytes; the borders are calloc's zeros. */
+/* Fills the inner pixels; the borders keep calloc's zeros. */
 static void convert_bytes(float *out, const unsigned char *bytes, int64_t count)
 {
     float level[256];

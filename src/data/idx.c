@@ -1,7 +1,6 @@
-/* IDX files, the format of MNIST and its kin: two zero bytes, a type byte, a rank byte, big-endian sizes, then the elements, big-endian.
- * Gzip'd or plain. Invariant: a file is taken whole or not at all; every refusal names the file, the offset in the unpacked bytes and
- * what was expected there. Sizes are believed only as far as the bytes bear them out: memory grows with what was read, not with what a
- * header says. */
+/* IDX files, the format of MNIST and similar datasets, plain or gzip'd: two zero bytes, a type byte, a rank byte, big-endian sizes, then
+ * the elements, big-endian. Invariant: a file is read completely or refused; an error names the file, the offset in the uncompressed bytes
+ * and what was expected there. The sizes in a header are not trusted: memory grows with the bytes that were actually read. */
 #include "data/idx.h"
 
 #include "data/source.h"
@@ -12,7 +11,7 @@
 #include <string.h>
 #include <zlib.h>
 
-#define FIRST_BYTES  ((size_t)64 << 20) /* enough for MNIST's kin in one allocation */
+#define FIRST_BYTES  ((size_t)64 << 20) /* enough for MNIST-like datasets in one allocation */
 #define ABSURD_BYTES ((int64_t)1 << 40)
 
 typedef struct source {
@@ -40,7 +39,7 @@ static const char *reason(const source *s)
     return *words ? words : "the gzip stream is corrupt";
 }
 
-/* The number of bytes read; fewer than `size` only at the end or where the file is broken. */
+/* Returns the number of bytes read; fewer than `size` only at the end of the file or after an error. */
 static size_t read_bytes(source *s, void *out, size_t size)
 {
     size_t done = 0;
@@ -103,7 +102,7 @@ static mf_value read_magic(source *s, idx_array *array)
 
 static mf_value read_sizes(source *s, idx_array *array)
 {
-    int64_t reach = 1; /* a size of zero does not make the others believable */
+    int64_t reach = 1; /* the product of the nonzero sizes: a zero must not hide absurd ones */
     array->count = 1;
     for (int i = 0; i < array->shape.rank; i++) {
         unsigned char word[4];
@@ -157,7 +156,7 @@ static mf_value read_elements(source *s, idx_array *array)
     return (mf_value){ 0 };
 }
 
-/* The end of the stream, where gzip keeps its checksum. */
+/* Checks that the file ends here; reading the end makes zlib verify the gzip checksum. */
 static mf_value read_end(source *s)
 {
     char byte;

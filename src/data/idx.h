@@ -1,10 +1,10 @@
-/* What the readers of this room share: IDX files as raw bytes, and images as they are handed out. */
+/* Helpers that the dataset readers share: IDX files as raw bytes, and datasets of labelled images. */
 #ifndef MANYFOLD_DATA_IDX_H
 #define MANYFOLD_DATA_IDX_H
 
 #include <manyfold.h>
 
-/* An IDX file's array: big-endian elements turned to the machine's order. */
+/* The array in an IDX file, with its elements converted to native byte order. */
 typedef struct idx_array {
     mf_dtype dtype;
     mf_shape shape;
@@ -12,13 +12,13 @@ typedef struct idx_array {
     void *data;    /* malloc'd; the caller frees it */
 } idx_array;
 
-/* On failure the result is an MF_ERROR_IO or MF_ERROR_MEMORY and array->data is NULL; on success it is unset. */
+/* Returns unset, or MF_ERROR_IO or MF_ERROR_MEMORY, and then array->data is NULL. */
 mf_value idx_read(const char *path, idx_array *array);
 
-/* "folder/name" in `out` of `size` bytes; false when it does not fit. */
+/* Writes "folder/name" to `out` of `size` bytes; false if it does not fit. */
 bool data_path(char *out, size_t size, const char *folder, const char *name);
 
-/* {"image": f32[shape], "label": i32[n]} of malloc'd arrays, which it frees. */
+/* {"image": f32[shape], "label": i32[n]}. Frees the two malloc'd arrays. */
 mf_value data_labelled_images(mf_shape shape, float *images, int32_t *labels);
 
 #endif

@@ -1,10 +1,11 @@
-/* Batches of a source. A batch is rows copied together and made an array, when it is asked for or ahead, on threads (prefetch.c).
- * Invariants: every row comes exactly once an epoch, in one process of those that share it, save those of a last smaller batch that is
- * dropped; the order depends on shuffle_seed and the epoch's number alone, and so does what a batch of a given number is, whoever makes it;
- * the batch handed out stays whole until the next call, whatever scopes close meanwhile.
+/* The data loader: batches of a source's rows. A batch is made when it is requested, or ahead of time on threads (prefetch.c). Invariants:
+ * in an epoch every row comes exactly once, in one of the processes, except for the rows of a smaller last batch that is dropped; the order
+ * of an epoch depends only on shuffle_seed and the epoch's number, so a batch is determined by its number, whichever thread makes it; a
+ * batch stays valid until the next call of mf_loader_next, even if the scope around it ends.
  *
- * The order: SplitMix64 (Steele, Lea, Flood 2014) from the state shuffle_seed + epoch drives a Fisher-Yates shuffle of 0 .. n-1, from the
- * last place down; the draw below k is the first output not above the greatest multiple of k, modulo k. Epochs count from 0. */
+ * The order: SplitMix64 (Steele, Lea, Flood 2014), seeded with shuffle_seed + epoch, drives a Fisher-Yates shuffle of 0 .. n-1 from the
+ * last index down. A number below k is the generator's next output modulo k; outputs at or above the greatest multiple of k are rejected.
+ * Epochs count from 0. */
 #include "data/loader.h"
 
 #include <stdlib.h>
@@ -12,9 +13,9 @@
 
 enum { MOST_PREFETCHED = 4096, MOST_WORKERS = 256 };
 
-/* What open returns when there is no memory even for a loader. */
+/* What open returns if there is no memory for a loader. */
 static struct mf_loader no_loader;
-static _Thread_local bool told_of_no_loader; /* the error was handed out, the epoch's end was not */
+static _Thread_local bool told_of_no_loader; /* the error of this epoch has been returned, its end not yet */
 
 /* ---- order */
 
@@ -76,7 +77,7 @@ static mf_value check_options(const mf_loader *l)
     return o->pad_last ? check_mask(l) : (mf_value){ 0 };
 }
 
-/* The devices are in order of their processes, and so are their rows. */
+/* Sets the share of a batch that this process makes. mf_devices is sorted by process, so the rows are too. */
 static mf_value find_share(mf_loader *l)
 {
     const mf_loader_options *o = &l->options;
@@ -129,7 +130,7 @@ mf_loader *mf_loader_open_source_opt(mf_source *source, const mf_loader_options 
     if (error.handle)
         l->error = mf_keep(error);
     else if (l->options.prefetch && mf_loader_epoch_batches(l))
-        l->prefetch = mf_prefetch_open(l, 0); /* without threads batches are made when they are asked for */
+        l->prefetch = mf_prefetch_open(l, 0); /* if NULL, batches are made on request */
     return l;
 }
 
@@ -173,7 +174,7 @@ void mf_bench_choose(mf_bench *b, mf_loader *l, int64_t position)
         b->rows[i] = l->order ? l->order[first + l->share + i] : first + l->share + i;
 }
 
-/* The rows of all columns of a source that reads them. Error or unset. */
+/* Reads the rows of a source that has a read function; does nothing for arrays in memory. Returns an error or unset. */
 static mf_value read_rows(const mf_bench *b, const mf_loader *l)
 {
     const mf_source *s = l->source;
@@ -190,7 +191,7 @@ static mf_value read_rows(const mf_bench *b, const mf_loader *l)
     return error;
 }
 
-/* A column's rows, and zeros up to `size`. */
+/* A column of the batch: its rows, padded with zeros to `size`. */
 static mf_value column_of(const mf_bench *b, const mf_loader *l, int index, int64_t size)
 {
     const mf_column *c = &l->source->columns[index];
@@ -228,9 +229,9 @@ mf_value mf_bench_make(const mf_bench *b, const mf_loader *l)
     return l->options.pad_last && !mf_is_error(batch) ? with_mask(b, l, batch) : batch;
 }
 
-/* ---- one batch after the other */
+/* ---- iteration */
 
-/* In the child of a fork, whose parent has the threads: asked without memory. */
+/* Whether this is the child of a fork, which does not have the threads. Allocates nothing. */
 static bool is_forked(void) { return mf_kind_of((mf_value){ 0 }) == MF_KIND_ERROR; }
 
 int64_t mf_loader_epoch_batches(const mf_loader *l)
@@ -248,7 +249,7 @@ static bool end_epoch(mf_loader *l)
     return false;
 }
 
-/* A kept batch, which becomes the loader's. */
+/* Returns a kept batch to the caller; the loader owns it until the next call. */
 static bool hand_out(mf_loader *l, mf_value kept, mf_value *out)
 {
     l->current = kept;
@@ -267,7 +268,7 @@ bool mf_loader_next(mf_loader *l, mf_value *batch)
 {
     MF_LAYER;
     *batch = (mf_value){ 0 };
-    if (l == &no_loader) { /* once an epoch, as below */
+    if (l == &no_loader) { /* one error for each epoch, as below */
         told_of_no_loader = !told_of_no_loader;
         if (told_of_no_loader)
             *batch = out_of_memory();
@@ -279,7 +280,7 @@ bool mf_loader_next(mf_loader *l, mf_value *batch)
         return true;
     }
     take_back(l);
-    if (l->error.handle) /* once an epoch, so that a loop until the end does end */
+    if (l->error.handle) /* one error for each epoch, so that a loop over an epoch ends */
         return l->next++ == 0 ? hand_out(l, mf_keep(l->error), batch) : end_epoch(l);
     int64_t batches = mf_loader_epoch_batches(l), position = l->epoch * batches + l->next;
     if (l->next >= batches)

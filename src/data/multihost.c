@@ -1,12 +1,12 @@
-/* Host values between the processes of a job, as in JAX's multihost_utils: maps over one of the CPU's devices in each process, whatever
- * backend is the default. */
+/* JAX's multihost_utils: exchange of host values between the processes of a job, by a pmap over one CPU device in each process, whatever
+ * the default backend is. */
 #include <manyfold.h>
 
 #include <stdlib.h>
 
 static mf_value row_of(void *device, mf_value x) { return mf_expand_dims(mf_device_put(x, *(const mf_device *)device), 0); }
 
-/* As numbers of the host's, which are committed nowhere and go to any backend. */
+/* A copy that is not committed to a device, so that it can be used on any backend. */
 static mf_value on_host(mf_value x)
 {
     if (mf_size(x) < 0 || mf_dtype_of(x) == MF_KEY)
@@ -20,7 +20,7 @@ static mf_value on_host(mf_value x)
     return copy;
 }
 
-/* f over a row for each process, whose result is the same in all. */
+/* pmap of f with one row for each process; the result is the same in all processes. */
 static mf_value map_processes(mf_value (*f)(mf_value), mf_value tree)
 {
     mf_device_list all = mf_devices_of("cpu");
@@ -42,7 +42,7 @@ static mf_value leading(mf_value x) { return mf_expand_dims(x, 0); }
 static mf_value process_allgather(mf_value x) { return mf_all_gather(x, 0, "processes"); }
 static mf_value broadcast_one_to_all(mf_value x) { return mf_pbroadcast(x, "processes", 0); }
 
-/* The two leading axes in one. */
+/* Merges the two leading axes. */
 static mf_value tiled(mf_value x)
 {
     mf_shape s = mf_shape_of(x);

@@ -1,6 +1,6 @@
-/* Batches made ahead: threads take the numbers of batches in turn and lay what they made where the caller finds it. Invariants: the batch of
- * number n lies in place n modulo the places' number, so it is made only when the one that lay there has been taken; two locks, of which
- * the one that orders rows (and may shuffle) is never held by the caller, who so waits for a batch alone. */
+/* Prefetching: threads take the numbers of batches in turn, make the batches and store them in a ring buffer. Invariants: batch n is stored
+ * in place n modulo place_count, so it is made only after the batch before it in that place has been taken; there are two locks, and the
+ * caller never takes `turn`, under which rows are chosen and shuffled, so it waits only for its batch. */
 #include "data/loader.h"
 
 #include <signal.h>
@@ -17,18 +17,18 @@ struct mf_prefetch {
     mf_loader *loader;
     helper *helpers;
     int64_t helper_count;
-    pthread_mutex_t turn; /* taken before the other: whose number is next, and the loader's order */
-    pthread_mutex_t lock; /* guards what follows */
+    pthread_mutex_t turn; /* taken before lock; guards the loader's order, and makes helpers take numbers one at a time */
+    pthread_mutex_t lock; /* guards the members below */
     pthread_cond_t made, taken;
-    int64_t next;    /* the number that the next helper takes */
-    int64_t wanted;  /* the number that the caller takes next */
-    uint64_t course; /* changes with every seek: what was begun before is dropped */
+    int64_t next;    /* the next batch to be made */
+    int64_t wanted;  /* the next batch that the caller will take */
+    uint64_t course; /* changes with every seek: batches begun before it are dropped */
     bool stop;
     int64_t place_count;
-    mf_value *places; /* kept batches; unset: not there */
+    mf_value *places; /* kept batches; unset: empty */
 };
 
-/* Waits until there is room for another batch. False: it is over. */
+/* Waits until there is room for another batch and takes its number. False if the prefetcher is being closed. */
 static bool wait_for_room(mf_prefetch *p, int64_t *number, uint64_t *course)
 {
     (void)pthread_mutex_lock(&p->lock);
@@ -43,7 +43,7 @@ static bool wait_for_room(mf_prefetch *p, int64_t *number, uint64_t *course)
     return go_on;
 }
 
-/* Of a batch that nobody asked for no error is told. */
+/* Drops a batch that nobody has requested; mf_error_status marks its error, if it is one, as handled. */
 static void give_up(mf_value batch)
 {
     (void)mf_error_status(batch);
@@ -88,7 +88,7 @@ static void *help(void *context)
     }
 }
 
-/* The error of a helper as one of the call that asks for its batch. */
+/* Makes an error of a helper thread anew, so that it belongs to the call that takes the batch. */
 static mf_value anew(mf_value batch)
 {
     mf_value error = mf_keep(mf_make_error(mf_error_status(batch), "%s", mf_error(batch)));
@@ -132,7 +132,7 @@ void mf_prefetch_seek(mf_prefetch *p, int64_t position)
     (void)pthread_mutex_unlock(&p->lock);
 }
 
-/* Signals are for the program's own threads. */
+/* All signals are blocked in the helpers: they are for the program's own threads. */
 static void start(helper *h)
 {
     sigset_t all, before;

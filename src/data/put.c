@@ -1,6 +1,6 @@
-/* Arrays for maps: as copies, one a device, or cut into one part a device. Every leaf of a tree is treated alike. Invariant: the virtual
- * CPU devices share their memory, so replicas are one array held once, and shards are rows of one array; only parts that were made
- * apart are copied together. */
+/* Arguments for pmap: replicas of a tree, or its shards, one for each device. Invariant: virtual CPU devices share memory, so replicas are
+ * broadcast views of one array, and shards are rows of one array; only mf_device_put_sharded copies, because its parts are separate
+ * arrays. */
 #include <manyfold.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@ static mf_shape with_leading(mf_shape from, int64_t size)
     return to;
 }
 
-/* Every array can be read where it is: only the wait is left. */
+/* The host can read every array where it is, so this only waits. */
 mf_value(mf_device_get)(mf_value v)
 {
     MF_LAYER;
@@ -22,7 +22,7 @@ mf_value(mf_device_get)(mf_value v)
     return v;
 }
 
-/* ---- one copy a device */
+/* ---- replicas */
 
 static mf_value replicate_leaf(void *count, mf_value leaf)
 {
@@ -37,7 +37,7 @@ mf_value(mf_replicate)(mf_value tree, mf_device_list devices)
     MF_LAYER;
     if (devices.count < 1)
         return mf_make_error(MF_ERROR_DEVICE, "mf_replicate: the list of devices is empty");
-    (void)mf_block_until_ready(tree); /* what is there is viewed; of what is still being computed copies would be made */
+    (void)mf_block_until_ready(tree); /* mf_broadcast_to gives a view of an array that is ready, but copies one that is being computed */
     return mf_place(mf_tree_map(mf_closure(replicate_leaf, &devices.count), tree), devices);
 }
 
@@ -54,9 +54,9 @@ mf_value(mf_unreplicate)(mf_value tree)
     return mf_tree_map(first_copy, tree);
 }
 
-/* ---- one part a device */
+/* ---- shards */
 
-/* Where a leaf stands: "leaf ['image']", or `whole` where the batch is one array. */
+/* A leaf's name for error messages: "leaf ['image']", or `whole` if the batch is one array. */
 static const char *leaf_name(mf_value path, const char *whole, char *room, size_t size)
 {
     const char *at = mf_static_data(path, NULL);
@@ -101,10 +101,10 @@ static mf_value shard_leaf(void *context, mf_value path, mf_value leaf)
     return mf_reshape(leaf, to);
 }
 
-/* ---- filled up */
+/* ---- padding */
 
 typedef struct filling {
-    int64_t from, to; /* rows */
+    int64_t from, to; /* the number of rows before and after */
 } filling;
 
 static mf_value filled_leaf(void *context, mf_value path, mf_value leaf)
@@ -121,14 +121,14 @@ static mf_value filled_leaf(void *context, mf_value path, mf_value leaf)
     return rest.dims[0] ? mf_concatenate(mf_list(leaf, mf_zeros(rest, mf_dtype_of(leaf))), 0) : leaf;
 }
 
-/* The rows of the batch's first leaf, -1 for one without rows. */
+/* The number of rows of the batch's first leaf; -1 if it has none. */
 static int64_t rows_of(mf_value batch)
 {
     mf_value leaves = mf_tree_leaves(batch), first = mf_len(leaves) > 0 ? mf_get(leaves, 0) : mf_none();
     return mf_ndim(first) > 0 ? mf_dim(first, 0) : -1;
 }
 
-/* The batch with zeros behind it, and a mask of what is real, where it has none. */
+/* The batch padded with zeros to a multiple of `devices` rows; unless it has a "mask", it gets one: 1 for real rows, 0 for padding. */
 static mf_value filled(mf_value batch, int devices)
 {
     int64_t rows = mf_kind_of(batch) == MF_KIND_DICT ? rows_of(batch) : -1;
@@ -144,8 +144,8 @@ static mf_value filled(mf_value batch, int devices)
     return mf_tree_map_with_path(mf_closure(filled_leaf, &f), whole);
 }
 
-/* Parts on their way to the default backend's devices, where these have memory apart and the array was not put elsewhere. On the CPU parts
- * are rows of one array that nobody need place, so nothing is committed there: a map runs them where it says. */
+/* Places shards on the default backend's devices, unless the array is on another platform. Called only for devices with their own memory:
+ * CPU shards are rows of one array and stay uncommitted, so a map may run them on any of its devices. */
 static mf_value upload(void *devices, mf_value parts)
 {
     const mf_device_list *to = devices;
@@ -176,7 +176,7 @@ mf_value(mf_shard_batch)(mf_value tree, int device_count)
     return mf_shard_batch_opt(tree, device_count, NULL);
 }
 
-/* Leaf number `leaf` of every part, stacked. */
+/* Leaf number `leaf` of all parts, stacked. */
 static mf_value stacked_leaf(mf_value parts, int leaf)
 {
     mf_value row, *leaves = malloc((size_t)mf_len(parts) * sizeof *leaves);

@@ -1,5 +1,5 @@
-/* Sources: rows that are read one by one, from memory or from files. Invariants: reading a row depends on its number alone, so that any
- * thread may read any row at any time; a source that could not be opened has no rows, and its error. */
+/* Sources: datasets that are read row by row, from memory or from files. Invariants: reading a row depends only on its number, so any
+ * thread may read any row at any time; a source that could not be opened has no rows and holds the error. */
 #include "data/source.h"
 
 #include <stdlib.h>
@@ -33,7 +33,7 @@ mf_value mf_data_map(const char *path, mf_mapping *m)
     return error.handle || m->bytes ? error : mf_make_error(MF_ERROR_IO, "%s: cannot be read: it is empty", path);
 }
 
-/* ---- making */
+/* ---- construction */
 
 static mf_value placeholder(mf_value leaf)
 {
@@ -43,7 +43,7 @@ static mf_value placeholder(mf_value leaf)
 
 static mf_value out_of_memory(void) { return mf_make_error(MF_ERROR_MEMORY, "a source: out of memory"); }
 
-/* The columns of a tree of rows: their number, and room for them. Error or unset. */
+/* Allocates a column for each leaf of the tree and keeps its structure. Returns an error or unset. */
 static mf_value make_columns(mf_source *s, mf_value tree, mf_value leaves)
 {
     mf_value structure = mf_tree_map(placeholder, tree);
@@ -166,7 +166,7 @@ mf_source *(mf_source_new)(mf_value row, int64_t rows, mf_source_read read, void
     return with_error(s, error);
 }
 
-/* ---- what a source is */
+/* ---- queries */
 
 int64_t mf_source_rows(const mf_source *s) { return s ? s->rows : 0; }
 

@@ -1,7 +1,7 @@
-/* Many images as one picture. Written on the public header. */
+/* mf_make_grid: many images in one, as torchvision's make_grid. Uses the public API only. */
 #include <manyfold.h>
 
-/* How many rows and columns; unset, or why there are none. */
+/* Returns unset, or an error about the arguments. */
 static mf_value check_grid(mf_value images, const mf_make_grid_options *o)
 {
     mf_shape s = mf_shape_of(images);
@@ -17,7 +17,7 @@ static mf_value check_grid(mf_value images, const mf_make_grid_options *o)
     return (mf_value){ 0 };
 }
 
-/* Every image brings the padding above it and to its left; the grid as a whole gets that below and to the right. */
+/* Each image is padded above and to its left; the whole grid is then padded below and to the right. */
 mf_value(mf_make_grid_opt)(mf_value images, const mf_make_grid_options *o)
 {
     MF_LAYER;

@@ -1,5 +1,5 @@
-/* Reading JSON, piece by piece, and writing its strings. Invariants: nothing beyond `size` is looked at; what is asked for is there as a
- * whole, or the reader stands where it began to be wrong and stays there; nesting costs a bounded depth of calls. */
+/* A JSON pull parser, and output of JSON strings. Invariants: nothing beyond `size` is read; a call either consumes the whole item or
+ * records the position of the error, after which the parser does not advance; the depth of recursion is bounded. */
 #include "io/json.h"
 
 #include <stdlib.h>
@@ -46,7 +46,7 @@ bool mf_json_more(mf_json *j, char close, bool *first)
 
 /* ---- strings */
 
-/* How many bytes a character of UTF-8 has that begins here; 0: it is none. */
+/* The length of the UTF-8 character that begins at s; 0 if it is invalid. */
 static size_t utf8_length(const unsigned char *s, size_t rest)
 {
     size_t n = s[0] < 0x80 ? 1 : s[0] >= 0xc2 && s[0] < 0xe0 ? 2 : s[0] >= 0xe0 && s[0] < 0xf0 ? 3 : s[0] >= 0xf0 && s[0] < 0xf5 ? 4 : 0;
@@ -82,7 +82,7 @@ static size_t put_utf8(char *out, uint32_t c)
     return n;
 }
 
-/* Four hexadecimal digits. */
+/* Parses four hexadecimal digits. */
 static bool hex4(const mf_json *j, size_t at, uint32_t *out)
 {
     *out = 0;
@@ -98,7 +98,8 @@ static bool hex4(const mf_json *j, size_t at, uint32_t *out)
     return true;
 }
 
-/* What stands behind a backslash, which j->at is at; its bytes go to out. 0: wrong. */
+/* Parses the escape sequence at j->at, a backslash, and writes its character to out in UTF-8. Returns the number of bytes; 0 if it is
+ * invalid. */
 static size_t escape(mf_json *j, char *out)
 {
     static const char short_ones[] = "\"\\/bfnrt", meant[] = "\"\\/\b\f\n\r\t";
@@ -126,7 +127,7 @@ static size_t escape(mf_json *j, char *out)
     return put_utf8(out, c);
 }
 
-/* The end of the string that begins at `at`, behind its opening quote. */
+/* The offset of the closing quote of a string whose text begins at `at`. */
 static size_t find_quote(const mf_json *j, size_t at)
 {
     while (at < j->size && j->text[at] != '"')
@@ -144,7 +145,7 @@ char *mf_json_string(mf_json *j, size_t *length)
         mf_json_wrong(j, j->size, "the end of a string");
         return NULL;
     }
-    char *out = malloc(end - begin + 1); /* an escape is never shorter than what it stands for */
+    char *out = malloc(end - begin + 1); /* an escape sequence is never shorter than its character */
     if (!out)
         mf_json_wrong(j, begin, "memory for a string");
     while (out && j->at < end) {
@@ -168,7 +169,7 @@ char *mf_json_string(mf_json *j, size_t *length)
     return out;
 }
 
-/* ---- numbers, and what nobody asks for */
+/* ---- integers, and skipping values */
 
 bool mf_json_whole(mf_json *j, uint64_t *out)
 {

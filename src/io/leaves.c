@@ -1,4 +1,4 @@
-/* Leaves by name, and back. Invariant: one order, that of the tree. */
+/* Trees to named leaves, and back. Invariant: leaves are in the order of the tree. */
 #include "io/leaves.h"
 
 #include <stdio.h>
@@ -17,7 +17,7 @@ static void add_leaf(mf_named_leaves *l, const char *name, mf_value value)
         l->at = more;
         l->room = room;
     }
-    char *copy = strdup(*name ? name : "arr_0"); /* a bare array is what np.savez(path, array) makes of it */
+    char *copy = strdup(*name ? name : "arr_0"); /* the name that np.savez(path, array) gives an array */
     if (!copy)
         l->failed = true;
     else
@@ -61,7 +61,7 @@ void mf_leaves_free(mf_named_leaves *l)
     *l = (mf_named_leaves){ 0 };
 }
 
-/* One array of the file where `like` has one, which is noted, or an error that names it. */
+/* The file's array for a leaf of `like`, marked in asked[], or an error that names it. */
 static mf_value fitting(const char *path, const mf_named_leaf *like, mf_value file, bool *asked)
 {
     int at = 0;
@@ -81,7 +81,7 @@ static mf_value fitting(const char *path, const mf_named_leaf *like, mf_value fi
                          mf_str(want), mf_str_dtype(mf_dtype_of(found)), mf_str(have));
 }
 
-/* The file is of something else where it has more. Error or unset. */
+/* An error if the file has arrays that were not requested: it is probably the wrong file. Else unset. */
 static mf_value unasked(const char *path, mf_value file, const bool *asked)
 {
     const char *key;

@@ -1,4 +1,4 @@
-/* PNG files, written with zlib alone: no filter, one stream, the checksums of its chunks. Invariant: a file is replaced, whole. */
+/* PNG files, written with zlib only: filter 0, one IDAT chunk. Invariant: a file is replaced atomically, when it is complete. */
 #include "io/replace.h"
 
 #include <manyfold/io.h>
@@ -28,7 +28,7 @@ static bool write_chunk(FILE *f, const char *name, const unsigned char *bytes, s
 typedef struct raster {
     uint32_t height, width;
     size_t channels;
-    unsigned char *lines; /* each behind the number of its filter, 0 */
+    unsigned char *lines; /* each preceded by its filter's number, 0 */
 } raster;
 
 static mf_status write_png(FILE *f, const char *path, const void *context)
@@ -48,7 +48,7 @@ static mf_status write_png(FILE *f, const char *path, const void *context)
     return whole && write_chunk(f, "IEND", head, 0) ? MF_OK : mf_unwritable(path);
 }
 
-/* The image's bytes in lines; a status with its error said. */
+/* Converts the image to lines of bytes. Reports the error if it fails. */
 static mf_status read_image(raster *r, const char *path, mf_value image)
 {
     mf_status status = mf_block_until_ready(image);

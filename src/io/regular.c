@@ -1,5 +1,5 @@
-/* Opening and mapping files to be read. Invariant: what is no regular file is refused before anything is read from it, so nobody waits for
- * a writer. */
+/* Opening and mapping files for reading. Invariant: anything but a regular file is refused before it is read, so reading never blocks on
+ * the writer of a FIFO. */
 #include "io/regular.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 int mf_open_regular(const char *path)
 {
     struct stat s;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO would wait for its writer */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* O_NONBLOCK: opening a FIFO would wait for a writer */
     if (fd < 0 || fstat(fd, &s) || S_ISREG(s.st_mode))
         return fd;
     (void)close(fd);

@@ -1,6 +1,6 @@
-/* Replacing a file by a new one at once: write, flush to the disk, rename, flush the folder.
- * Invariant: whoever opens the path, at any time and also after the machine has stopped anywhere in between, finds the old file or the new
- * one, whole. Savers of one path do not meet: each writes a file of its own, and the last rename stands. */
+/* Atomic replacement of a file: write a temporary file, fsync it, rename it, fsync the folder.
+ * Invariant: whoever opens the path, at any time, also after a crash at any point, finds the complete old file or the complete new one.
+ * Concurrent writers of one path do not interfere: each writes its own temporary file, and the last rename wins. */
 #include "io/replace.h"
 
 #include <errno.h>
@@ -16,8 +16,8 @@ static mf_status failed(const char *path, const char *why) { return mf_io_fail(M
 
 mf_status mf_unwritable(const char *path) { return failed(path, strerror(errno)); }
 
-/* The permissions that open() would give a new file. There is no way to ask for the mask but to change it, which other threads would
- * notice; Linux tells it in /proc. */
+/* The permissions that open() would give a new file. umask() can read the mask only by changing it, which would affect other threads, so it
+ * is read from /proc. */
 static mode_t mode_of_new_files(void)
 {
     char line[128];
@@ -62,7 +62,7 @@ mf_status mf_replace_begin(mf_replacement *r, const char *path)
     return status;
 }
 
-/* A file system that cannot flush a folder says EINVAL: then there is nothing to wait for. */
+/* Flushes the folder of path, which it modifies. EINVAL: the file system does not support fsync of folders, which is no failure. */
 static bool flush_folder_of(char *path)
 {
     char *slash = strrchr(path, '/');
@@ -75,7 +75,7 @@ static bool flush_folder_of(char *path)
     return done;
 }
 
-/* The descriptor may name a file that whoever wrote has replaced: the name counts. */
+/* Opens the file by name, because the writer may have replaced the file that a descriptor refers to. */
 static bool flush_file(const char *path)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);

@@ -1,29 +1,30 @@
-/* Writing files: a new one takes the place of the old one at once, whole. Public API only. */
+/* Writing files: a complete new file atomically replaces the old one. Uses the public API only. */
 #ifndef MF_IO_REPLACE_H
 #define MF_IO_REPLACE_H
 
 #include <manyfold.h>
 #include <stdio.h>
 
-/* A file that will stand under `path`: written under a name of its own beside it. */
+/* A replacement of the file `path`, written to a temporary file in the same folder. */
 typedef struct mf_replacement {
     const char *path;
-    char *target, *beside; /* where path's symbolic links lead; the file that is written */
+    char *target, *beside; /* path with its symbolic links resolved; the temporary file */
     int fd;
 } mf_replacement;
 
-/* Makes the file, exclusively, with the permissions of what stands there or else those of a new file. What went wrong is remembered. */
+/* Creates the temporary file, exclusively, with the permissions of the existing file or else of a new one. The scope reports a failure. */
 mf_status mf_replace_begin(mf_replacement *r, const char *path);
-/* The bytes go to the disk, the file to its place, the folder to the disk. `status` is how writing it went: not MF_OK removes it again. */
+/* Flushes the file, renames it to its target and flushes the folder. If `status`, the result of writing it, is not MF_OK, removes it. */
 mf_status mf_replace_end(mf_replacement *r, mf_status status);
 
-/* Writes what a file gets: a status with its error remembered. */
+/* Writes the contents of a file. On failure reports the error (mf_io_fail) and returns its status. */
 typedef mf_status (*mf_writer)(FILE *f, const char *path, const void *context);
-/* Both of the above, and in between what `write` writes. */
+/* mf_replace_begin, `write`, mf_replace_end. */
 mf_status mf_replace_file(const char *path, mf_writer write, const void *context);
-/* A message in the innermost scope, for functions that return a status: reported when the scope closes, counted by mf_exit_status. */
+/* Makes an error in the innermost scope, for functions that return a status. The scope reports it when it closes; mf_exit_status counts it.
+ * */
 mf_status mf_io_fail(mf_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* That the file cannot be written, by errno. */
+/* Fails with the error that the file cannot be written, from errno. */
 mf_status mf_unwritable(const char *path);
 
 #endif

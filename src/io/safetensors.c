@@ -1,7 +1,6 @@
-/* safetensors: a header (safetensors_header.c) and the tensors' bytes, row by row, little-endian. Files are looked at where they lie (mmap),
- * and only the tensors that are asked for are read.
- * Invariants: nothing of a tensor is touched before the whole header has been found right. What is written is what the format's own library
- * writes of the same arrays, byte by byte. */
+/* safetensors: a header (safetensors_header.c), then the tensors' bytes, row-major, little-endian. Files are mapped, and only the requested
+ * tensors are read. Invariants: no tensor is read before the whole header has been validated; a written file is byte for byte what the
+ * format's reference library writes for the same arrays. */
 #include "io/safetensors.h"
 
 #include "io/json.h"
@@ -22,7 +21,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "tensors are copied as
 
 /* ---- reading */
 
-/* The names that are asked for: the leaves of a tree, sorted; all that begin with a prefix. */
+/* The requested tensors: those named by a tree's leaves, sorted by name; or those whose names begin with a prefix. */
 typedef struct st_choice {
     const mf_named_leaves *names;
     const char *prefix;
@@ -59,7 +58,7 @@ static mf_value dict_of(const st_file *f, const st_choice *c)
     return made;
 }
 
-/* metadata: the dict of them in place of the tensors. */
+/* Returns a dict of the tensors or, if metadata, of the metadata. */
 static mf_value parse(st_file *f, const st_choice *c, bool metadata)
 {
     mf_value made = st_read_header(f);
@@ -125,7 +124,7 @@ bool mf_is_safetensors(const char *path)
 
 static const st_dtype *dtype_of(mf_value v) { return st_dtype_of(mf_dtype_of(v)); }
 
-/* Elements of the greatest size first, so that all are aligned; then by name. */
+/* Largest elements first, so that all tensors are aligned; then by name. */
 static int by_dtype(const void *a, const void *b)
 {
     const mf_named_leaf *x = a, *y = b;
@@ -144,7 +143,7 @@ static const char *wrong_leaf(const mf_named_leaf *l, const mf_named_leaf *befor
     return before && strcmp(l->name, before->name) == 0 ? "two leaves have this name" : NULL;
 }
 
-/* Everything that can be wrong is said before anything is written. */
+/* Reports every possible error before anything is written. Sorts the leaves into the order of the file. */
 static mf_status check_leaves(const char *path, mf_named_leaves *l)
 {
     if (l->failed)
@@ -152,7 +151,7 @@ static mf_status check_leaves(const char *path, mf_named_leaves *l)
     if (l->count)
         qsort(l->at, (size_t)l->count, sizeof *l->at, leaf_against);
     for (int i = 0; i < l->count; i++) {
-        mf_status status = mf_block_until_ready(l->at[i].value); /* an error is remembered there */
+        mf_status status = mf_block_until_ready(l->at[i].value); /* records the error, if it is one */
         if (status)
             return status;
         const char *wrong = wrong_leaf(&l->at[i], i ? &l->at[i - 1] : NULL);
@@ -193,7 +192,7 @@ static void write_metadata(FILE *f, mf_value metadata)
     (void)putc('}', f);
 }
 
-/* In memory of malloc; NULL: there is none. */
+/* The header's JSON, malloc'd; NULL if out of memory. */
 static char *make_header(const mf_named_leaves *l, mf_value metadata, size_t *size)
 {
     char *header = NULL;

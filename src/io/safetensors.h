@@ -1,14 +1,16 @@
-/* What the room's other files need of safetensors. Public API only. */
+/* safetensors for the other files of this folder. Uses the public API only. */
 #ifndef MF_IO_SAFETENSORS_H
 #define MF_IO_SAFETENSORS_H
 
 #include <manyfold.h>
 
-/* Whether a file is one by its first bytes: a length of four bytes, four zeros, and a brace. False where it cannot be read. */
+/* Whether a file looks like safetensors by its first bytes: an 8-byte header length below 2^32, then a brace. False if it cannot be read.
+ * */
 bool mf_is_safetensors(const char *path);
-/* A dict of the arrays that are named as leaves of `like`, and of the name of the first that is not, where one is, for a 0. */
+/* A dict of the arrays whose names are leaves of `like`. If the file has others, the first of them is in the dict too, with the value 0, so
+ * that mf_leaves_fit finds it. */
 mf_value mf_safetensors_load(const char *path, mf_value like);
-/* The same of bytes in memory, of all arrays; `path` goes into messages. */
+/* The dict of all arrays in a file's bytes; `path` is for error messages. */
 mf_value mf_safetensors_parse(const char *path, const unsigned char *bytes, size_t size);
 
 #endif

@@ -1,6 +1,6 @@
-/* The header of a safetensors file, read and checked. Invariant: nothing is believed before it was found right: a header that is accepted
- * has each name once, and every byte behind it belongs to exactly one tensor, of the size that dtype and shape make; every refusal names the
- * file and the offset. */
+/* Parses and validates the header of a safetensors file. Invariant: in an accepted header every name occurs once, every byte behind the
+ * header belongs to exactly one tensor, and the size of a tensor follows from its dtype and shape; an error names the file and the offset.
+ * */
 #include "io/safetensors_header.h"
 
 #include "io/json.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* In the order of the format's library, in which tensors of the greatest elements come first. */
+/* In the order of the reference library, which writes tensors of later dtypes first. */
 static const st_dtype dtypes[] = {
     { "BOOL", MF_BOOL, 1 }, { "U8", MF_U8, 1 },     { "I8", MF_I8, 1 },   { "I16", MF_I16, 2 }, { "U16", MF_U16, 2 },
     { "F16", MF_F16, 2 },   { "BF16", MF_BF16, 2 }, { "I32", MF_I32, 4 }, { "U32", MF_U32, 4 }, { "F32", MF_F32, 4 },
@@ -32,7 +32,7 @@ mf_value st_damaged(const st_file *f, size_t at, const char *expected)
 
 mf_value st_out_of_memory(const char *path) { return mf_make_error(MF_ERROR_MEMORY, "%s: out of memory", path); }
 
-/* ---- the reader, whose offsets count from the header's begin */
+/* ---- the parser, whose offsets count from the beginning of the JSON */
 
 static mf_value at_reader(const st_file *f, const mf_json *j) { return st_damaged(f, ST_LENGTH + j->at, j->expected); }
 
@@ -71,7 +71,7 @@ static bool read_offsets(mf_json *j, st_tensor *t)
            mf_json_take(j, ']', "the end of the list of two offsets");
 }
 
-/* {"dtype": ..., "shape": ..., "data_offsets": ...}, in any order, each once. Other members are nobody's business. */
+/* {"dtype": ..., "shape": ..., "data_offsets": ...}, in any order, each once. Other members are ignored. */
 static bool read_tensor(mf_json *j, st_tensor *t)
 {
     static const char *const keys[] = { "dtype", "shape", "data_offsets" };
@@ -130,16 +130,16 @@ static mf_value read_metadata(const st_file *f, mf_json *j)
         free(text);
     }
     made = j->expected ? at_reader(f, j) : mf_dict_n(pairs, (int)count);
-    if (!j->expected && mf_error(made)) /* handled: ours is closer to the file */
+    if (!j->expected && mf_error(made)) /* handled: replaced by an error that names the file */
         made = st_damaged(f, ST_LENGTH + j->at, "each key of __metadata__ once");
     free(pairs);
     return made;
 }
 
-/* What the tensor's bytes should be; false where no file has as many. */
+/* The size that follows from the tensor's dtype and shape; false if it exceeds 2^63 - 1. */
 static bool bytes_of(const st_tensor *t, uint64_t *out)
 {
-    uint64_t reach = (uint64_t)t->dtype->size; /* a size of zero does not make the others believable */
+    uint64_t reach = (uint64_t)t->dtype->size; /* the product without zeros: a size of 0 must not hide absurd ones */
     *out = reach;
     for (int i = 0; i < t->shape.rank; i++) {
         uint64_t d = (uint64_t)t->shape.dims[i];
@@ -213,7 +213,8 @@ static int by_place(const void *a, const void *b)
     return x->end < y->end ? -1 : x->end > y->end;
 }
 
-/* Each name once; and the tensors cover the bytes behind the header, one behind the other. Error or unset. */
+/* Checks that names are unique and that the tensors cover the bytes behind the header without gaps or overlaps. Returns an error or unset.
+ * */
 static mf_value check_places(st_file *f)
 {
     uint64_t at = 0;

@@ -1,15 +1,15 @@
-/* Attention as Flax NNX's: the scaled dot product, rotary positions, masks, and MultiHeadAttention with its cache of keys and values.
- * Lengths stand before the heads in everything that is public, (..., length, heads, depth); logits, weights and masks are
- * (..., heads, queries, keys). Logits and the softmax are f32 also of 16-bit floats, as jax.nn.dot_product_attention's. */
+/* Attention as in Flax NNX: scaled dot-product attention, rotary position embeddings, masks, and MultiHeadAttention with its KV cache.
+ * Queries, keys and values are (..., length, heads, depth); logits, weights and masks are (..., heads, queries, keys). For 16-bit inputs
+ * logits and softmax are computed in f32, as in jax.nn.dot_product_attention. */
 #include "nn/layer.h"
 
 #include <math.h>
 
 static bool wide(mf_dtype dtype) { return dtype != MF_F16 && dtype != MF_BF16; }
 static mf_value in_dtype(mf_value x, mf_dtype dtype) { return dtype == MF_DTYPE_DEFAULT ? x : mf_astype(x, dtype); }
-static bool failed(mf_value x) { return mf_kind_of(x) == MF_KIND_ERROR; } /* known at once, as mf_is_error is not */
+static bool failed(mf_value x) { return mf_kind_of(x) == MF_KIND_ERROR; } /* does not wait for x, unlike mf_is_error */
 
-/* The first dimensions of x as they are, then these sizes. */
+/* Reshapes x: its first `keep` dimensions stay, the rest become `last`. */
 static mf_value reshape_last(mf_value x, int keep, int count, const int64_t *last)
 {
     mf_shape shape = mf_shape_of(x);
@@ -23,7 +23,7 @@ static mf_value reshape_last(mf_value x, int keep, int count, const int64_t *las
 
 /* ---- the scaled dot product */
 
-/* None, or what keeps the operands from one another. name: of b. */
+/* None, or an error: the query a and b, the operand called `name`, do not fit. */
 static mf_value check_operands(mf_value a, mf_value b, const char *name)
 {
     mf_shape q = mf_shape_of(a), k = mf_shape_of(b);
@@ -43,8 +43,8 @@ static mf_value check_operands(mf_value a, mf_value b, const char *name)
     return mf_none();
 }
 
-/* The product over the last dimension of a and the depth of b, or its length, head by head. The heads of a stand first behind the batch,
- * or second. */
+/* Contracts the last dimension of a with the depth of b, or with its length if over_length, for each batch entry and head. a_by_head: a is
+ * (batch, heads, length, ...), else (batch, length, heads, ...). */
 static mf_value product(mf_value a, mf_value b, bool a_by_head, bool over_length, mf_dtype wanted)
 {
     int rank = mf_ndim(a), b_rank = mf_ndim(b), batch = b_rank - 3;
@@ -58,8 +58,8 @@ static mf_value product(mf_value a, mf_value b, bool a_by_head, bool over_length
                           .lhs_batch = a_batch, .rhs_batch = b_batch, .preferred_element_type = wanted);
 }
 
-/* (..., q, heads, d), (..., k, kv_heads, d) -> (..., heads, q, k): where a head of the keys serves several of the queries, these are
- * a dimension of their own meanwhile. */
+/* (..., q, heads, d), (..., k, kv_heads, d) -> (..., heads, q, k). In grouped-query attention (kv_heads < heads), the query heads that
+ * share a key head are a separate dimension meanwhile. */
 static mf_value logits_of(mf_value query, mf_value key)
 {
     int rank = mf_ndim(query);
@@ -72,7 +72,7 @@ static mf_value logits_of(mf_value query, mf_value key)
     return reshape_last(logits, rank - 3, 3, (int64_t[]){ heads, mf_dim(logits, -2), mf_dim(logits, -1) });
 }
 
-/* True where a query may look: the mask, and with causal no key behind it. Unset: everywhere. */
+/* True where a query may attend to a key: the mask and, if causal, no later keys. Unset: everywhere. */
 static mf_value mask_of(mf_value mask, bool causal, mf_value logits)
 {
     mf_value seen = { 0 };
@@ -105,7 +105,7 @@ static mf_value weights_of(mf_value query, mf_value key, const mf_dot_product_at
     if (o->bias.handle)
         logits = mf_add(logits, o->bias);
     mf_value seen = mask_of(o->mask, o->is_causal, logits);
-    if (seen.handle) /* a row that sees nothing is uniform, as in JAX: the number is finite */
+    if (seen.handle) /* finite, so a fully masked row gets uniform weights, as in JAX */
         logits = mf_where(seen, logits, mf_scalar(-0.7 * 3.4028234663852886e38, mf_dtype_of(logits)));
     mf_value weights = mf_astype(mf_softmax(logits, -1), mf_dtype_of(query));
     return o->dropout_rate > 0 && !o->deterministic ? drop_weights(weights, mf_ndim(query), o) : weights;
@@ -218,7 +218,8 @@ static int64_t elements(mf_shape shape)
     return count;
 }
 
-/* Made as a matrix of all inputs and all outputs, or a line, for an initialiser's fans are those. */
+/* Initialised in the shape `flat`, a matrix (all inputs, all outputs) or a vector, because that determines the initialiser's fans; then
+ * reshaped. */
 static mf_value made_flat(mf_initializer init, mf_initializer otherwise, mf_state rngs, mf_shape flat, mf_shape shape, mf_dtype dtype)
 {
     init = init.make ? init : otherwise;
@@ -257,7 +258,8 @@ static mf_value input_error(const char *name, mf_value x, int features)
     return mf_none();
 }
 
-/* Puts the key and the value of one position behind those that are there, and gives all of them. *index: the position. */
+/* Writes the key and the value of position `index` to the cache, sets *key and *value to the whole cache and increments cache_index.
+ * Returns the mask of the positions that are filled, or an error. */
 static mf_value cached(mf_module self, mf_value *key, mf_value *value, mf_value index)
 {
     mf_state keys = mf_member_state(self, "cached_key"), values = mf_member_state(self, "cached_value");
@@ -330,7 +332,7 @@ mf_value mf_nn_attend_opt(mf_module attention, mf_value inputs_q, const mf_nn_at
     return failed(wrong) ? wrong : attend(attention, inputs_q, k, v, o);
 }
 
-/* Called as a function: inputs_q, inputs_k, inputs_v and the mask, as many as there are; None is none. */
+/* The call operator: inputs_q, then optionally inputs_k, inputs_v and mask; None counts as not given. */
 static mf_value attention_call(mf_module self, const mf_value *inputs, int count)
 {
     mf_value given[4] = { { 0 } };
@@ -343,7 +345,7 @@ static mf_value attention_call(mf_module self, const mf_value *inputs, int count
     return mf_nn_attend(self, inputs[0], .inputs_k = given[1], .inputs_v = given[2], .mask = given[3]);
 }
 
-/* None, or which of the numbers do not go together. */
+/* None, or an error about the numbers that are invalid or do not fit one another. */
 static mf_value check_numbers(int heads, int kv_heads, int in_features, int features, int out_features, int in_kv_features, double rate)
 {
     if (heads < 1 || kv_heads < 1 || in_features < 1 || features < 1 || out_features < 1 || in_kv_features < 1)
@@ -410,7 +412,7 @@ mf_module mf_nn_multi_head_attention_opt(mf_state rngs, int num_heads, int in_fe
     layer_members all = { 0 };
     for (size_t i = 0; i < sizeof members / sizeof *members; i++)
         all.at[all.count++] = members[i];
-    if (o->dropout_rate > 0) /* without dropout there is nothing to draw */
+    if (o->dropout_rate > 0) /* only dropout needs a random state */
         layer_add(&all, "rngs", mf_node(mf_random_state_of_key(mf_random_next(rngs))));
     if (o->normalize_qk) {
         layer_add(&all, "query_ln",
@@ -421,7 +423,7 @@ mf_module mf_nn_multi_head_attention_opt(mf_state rngs, int num_heads, int in_fe
     return mf_module_n("MultiHeadAttention", (mf_fm)attention_call, -1, all.at, all.count);
 }
 
-/* A cache for one MultiHeadAttention; batch and length: the first dimensions of its inputs. */
+/* Sets up the cache of one MultiHeadAttention. shape: of its inputs, (..., length, features). */
 static mf_value init_one(mf_module m, mf_shape shape, mf_dtype dtype)
 {
     shape.dims[shape.rank - 1] = (int64_t)mf_member_number(m, "num_kv_heads");
@@ -434,7 +436,7 @@ static mf_value init_one(mf_module m, mf_shape shape, mf_dtype dtype)
     return failed(set) ? set : mf_state_set_value(mf_member_state(m, "cache_index"), mf_zeros(MF_SHAPE0, MF_I32));
 }
 
-/* Counts the caches that it has made, in m and the modules in it; an error stops it. */
+/* Sets up the caches in m and its submodules and counts them in *made; stops at the first error. */
 static mf_value init_all(mf_module m, mf_shape shape, mf_dtype dtype, int *made)
 {
     mf_value wrong = mf_none();
@@ -455,7 +457,7 @@ mf_status mf_nn_init_cache(mf_module m, mf_shape input_shape, mf_dtype dtype)
     int made = 0;
     mf_value wrong = { m.handle };
     if (!failed(wrong))
-        wrong = mf_struct(input_shape, MF_F32); /* no shape */
+        wrong = mf_struct(input_shape, MF_F32); /* an error if the shape is invalid */
     if (!failed(wrong) && (input_shape.rank < 2 || input_shape.rank >= MF_MAX_RANK))
         wrong = mf_make_error(MF_ERROR_SHAPE, "mf_nn_init_cache: the input is %s; it must be (..., length, features)",
                               mf_str_shape(input_shape));

@@ -1,12 +1,13 @@
-/* Convolutions and their transposes over one to three spatial dimensions, flax.nnx's. Invariant: lists have an entry for each spatial
- * dimension once a layer is made, and a layer with wrong ones is never made. */
+/* flax.nnx's Conv and ConvTranspose for one to three spatial dimensions. Invariant: the options of a layer are valid, and its lists have
+ * one entry for each spatial dimension. */
 #include "nn/layer.h"
 
 enum { MOST_SPATIAL = 3 };
 
 /* ---- options */
 
-/* Unset, or what is wrong with a list of numbers from 1 up: one for each spatial dimension, or one for all, or none: ones. */
+/* Expands *list to one entry for each spatial dimension: it has that many already, or one for all, or none, which means ones. Returns
+ * unset, or an error: a wrong count, or an entry below 1. */
 static mf_value broadcast_list(const char *layer, const char *what, mf_ints *list, int spatial)
 {
     if (list->count != 0 && list->count != 1 && list->count != spatial)
@@ -36,7 +37,7 @@ static mf_value check_padding(const char *layer, mf_padding padding, const mf_in
     return (mf_value){ 0 };
 }
 
-/* What a layer of these options has, or an error: the lists filled up and the kernel's shape. */
+/* Checks the options, expands their lists and sets *kernel to the kernel's shape. Returns unset, or an error. */
 static mf_value check_options(const char *layer, int in_features, int out_features, mf_nn_conv_options *o, mf_shape *kernel)
 {
     int spatial = o->kernel_size.count ? o->kernel_size.count : 2;
@@ -91,11 +92,11 @@ static void add_members(layer_members *m, int in_features, int out_features, con
     layer_add(m, "mask", mf_node_value(o->mask.handle ? o->mask : mf_none()));
 }
 
-/* ---- the input: one batch dimension, or as many as are there */
+/* ---- the input: any number of batch dimensions, flattened to one meanwhile */
 
 typedef struct batched {
     mf_value x;
-    mf_shape batch; /* the dimensions in front of those that the layer knows */
+    mf_shape batch; /* the dimensions before the spatial ones */
 } batched;
 
 static mf_value check_input(mf_module self, mf_value x, int spatial)
@@ -142,9 +143,9 @@ static mf_value kernel_of(mf_module self, mf_value x)
     return mf_astype(kernel, mf_dtype_of(x));
 }
 
-/* ---- padding by what is there: jnp.pad's "wrap" and "reflect" */
+/* ---- circular and reflecting padding: jnp.pad's "wrap" and "reflect" */
 
-/* The last `low` elements of x, again and again, in front, and the first `high` behind. */
+/* Continues x periodically: `low` elements before it and `high` behind it. */
 static mf_value wrapped(mf_value x, int axis, int64_t low, int64_t high)
 {
     enum { MOST_PARTS = 64 };
@@ -242,8 +243,8 @@ mf_module mf_nn_conv_opt(mf_state rngs, int in_features, int out_features, const
 
 /* ---- transposed convolution */
 
-/* lax.conv_transpose's: such that the output is strides times as large (same), or all that the kernel reaches (valid). k: the dilated
- * kernel's size. */
+/* lax.conv_transpose's padding: with SAME the output is strides times as large as the input; with VALID (and CIRCULAR) it has all elements
+ * that the kernel reaches. k: the size of the dilated kernel. */
 static void transposed_padding(mf_padding padding, int64_t k, int64_t stride, int64_t *low, int64_t *high)
 {
     bool valid = padding == MF_VALID || padding == MF_CIRCULAR;
@@ -252,7 +253,7 @@ static void transposed_padding(mf_padding padding, int64_t k, int64_t stride, in
     *high = all - *low;
 }
 
-/* Spatial dimensions flipped, features in and out exchanged: as the gradient of a convolution with this kernel has it. */
+/* The kernel of the gradient of a convolution with this kernel: spatial dimensions flipped, input and output features swapped. */
 static mf_value transposed_kernel(mf_value kernel, int spatial)
 {
     for (int i = 0; i < spatial; i++)
@@ -260,7 +261,7 @@ static mf_value transposed_kernel(mf_value kernel, int spatial)
     return mf_swapaxes(kernel, spatial, spatial + 1);
 }
 
-/* What lies beyond strides times the input's size is added where it comes in again from the other side. */
+/* Circular padding: what lies beyond strides times the input's size wraps around and is added at the other end. */
 static mf_value folded(mf_value y, mf_shape in, mf_ints strides, bool transpose_kernel)
 {
     mf_ints low = { .count = in.rank }, high = { .count = in.rank }, interior = { .count = in.rank };

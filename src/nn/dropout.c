@@ -1,7 +1,7 @@
-/* Dropout, flax.nnx's. Invariant: where it is deterministic, or its rate is 0, no key is drawn. */
+/* flax.nnx's Dropout. Invariant: a call draws no key if the layer is deterministic or its rate is 0. */
 #include "nn/layer.h"
 
-/* The input's shape with ones in the broadcast dimensions; unset, or an error. */
+/* Sets the broadcast dimensions of *shape, the input's shape, to 1. Returns unset, or an error. */
 static mf_value mask_shape(mf_module self, mf_shape *shape)
 {
     mf_ints dims = mf_member_ints(self, "broadcast_dims");

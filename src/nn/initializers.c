@@ -1,5 +1,5 @@
-/* Initialisers, jax.nn.initializers' by name and by value: from the same key the same numbers, since all is computed in the parameter's
- * dtype as there. And how layers make their parameters by them. */
+/* jax.nn.initializers: the same names and, from the same key, the same values, because everything is computed in the parameter's dtype, as
+ * in JAX. Also the helpers with which layers create their parameters. */
 #include "nn/layer.h"
 
 #include <math.h>
@@ -44,9 +44,9 @@ static mf_value truncated_normal(const mf_initializer *i, mf_value key, mf_shape
     return mf_mul(x, mf_scalar(i->numbers[0], dtype));
 }
 
-/* ---- variance scaling: numbers are the scale, the mode, the distribution, and the dimensions of inputs and outputs */
+/* ---- variance scaling: numbers are scale, mode, distribution, in_axis, out_axis */
 
-/* All dimensions but those of inputs and outputs are the field that an output sees. */
+/* The dimensions other than in_axis and out_axis are the receptive field. */
 static bool find_fans(const mf_initializer *i, mf_shape shape, fans *f)
 {
     int in = (int)i->numbers[3], out = (int)i->numbers[4];
@@ -82,7 +82,7 @@ static mf_value scaled(const mf_initializer *i, mf_value key, mf_shape shape, mf
     case MF_INIT_NORMAL: return mf_mul(mf_random_normal(key, shape, dtype), mf_sqrt(variance));
     case MF_INIT_UNIFORM:
         return mf_mul(mf_random_uniform_in(key, shape, dtype, mf_scalar(-1, dtype), mf_scalar(1, dtype)), mf_sqrt(mf_mul(variance, 3)));
-    default: /* the constant is the standard deviation of a normal cut at 2 */
+    default: /* the constant is the standard deviation of a standard normal truncated to [-2, 2] */
         return mf_mul(mf_random_truncated_normal(key, -2, 2, shape, dtype),
                       mf_div(mf_sqrt(variance), mf_scalar(.87962566103423978, dtype)));
     }
@@ -95,7 +95,7 @@ static mf_value orthogonal_matrix(mf_value key, int64_t rows, int64_t columns, m
     int64_t most = rows > columns ? rows : columns, least = rows > columns ? columns : rows;
     mf_value q, r, z = mf_random_normal(key, MF_SHAPE(most, least), dtype);
     mf_unpack(mf_qr(z), &q, &r);
-    q = mf_mul(q, mf_sign(mf_diag(r))); /* without it the signs would be the factorisation's */
+    q = mf_mul(q, mf_sign(mf_diag(r))); /* makes the signs independent of the QR algorithm */
     return rows < columns ? mf_transpose(q, MF_INTS(1, 0)) : q;
 }
 
@@ -110,7 +110,7 @@ static mf_value orthogonal(const mf_initializer *i, mf_value key, mf_shape shape
     int64_t columns = shape.dims[shape.rank - 1];
     if (rows == 0 || columns == 0)
         return mf_zeros(shape, dtype);
-    mf_dtype in = dtype == MF_F64 ? MF_F64 : MF_F32; /* factorisations know no narrower ones */
+    mf_dtype in = dtype == MF_F64 ? MF_F64 : MF_F32; /* mf_qr takes no narrower dtype */
     mf_value q = mf_reshape(orthogonal_matrix(key, rows, columns, in), shape);
     return mf_astype(mf_mul(q, mf_scalar(i->numbers[0], in)), dtype);
 }

@@ -1,5 +1,5 @@
-/* Linear layers and embeddings, with flax's shapes and initialisers. Parameters are f32 masters, or of param_dtype; the product runs in the
- * layer's dtype, or in the input's where it has none, so a bf16 input gives a bf16 layer. */
+/* flax.nnx's Linear and Embed, with its shapes and initialisers. Parameters are stored in param_dtype (f32 by default); the product is
+ * computed in the layer's dtype or, if it has none, in the input's: a bf16 input gives a bf16 result. */
 #include "nn/layer.h"
 
 static bool is_float(mf_dtype d) { return d == MF_F16 || d == MF_BF16 || d == MF_F32 || d == MF_F64 || d == MF_C64 || d == MF_C128; }

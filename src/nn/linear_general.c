@@ -1,5 +1,5 @@
-/* Linear layers over several dimensions, flax's: LinearGeneral, which sums over the axes that it names, and Einsum, which does what its
- * subscripts say. What both compute in is a Linear's. */
+/* flax.nnx's linear layers over several dimensions: LinearGeneral contracts the given axes of its input, Einsum computes a given einsum of
+ * input and kernel. The dtype of the computation follows Linear's rules. */
 #include "nn/layer.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@ typedef long long number;
 
 static bool is_list(mf_ints sizes, int least) { return sizes.count >= least && sizes.count <= MF_MAX_RANK; }
 
-/* The product, or 0 where a size is below 1 or no array is as large. */
+/* The product of the sizes; 0 if a size is below 1 or the product exceeds INT32_MAX. */
 static int64_t product_of(mf_ints sizes)
 {
     int64_t product = 1;
@@ -28,7 +28,7 @@ static void append(mf_shape *s, mf_ints sizes)
 
 /* ---- LinearGeneral */
 
-/* The axes of x that are summed, from 0; unset, or an error. */
+/* Sets at[] to the contracted axes of x, counted from 0. Returns unset, or an error. */
 static mf_value find_axes(mf_module self, mf_value x, int64_t *at)
 {
     mf_ints axes = mf_member_ints(self, "axis"), sizes = mf_member_ints(self, "in_features"), batch = mf_member_ints(self, "batch_sizes");
@@ -88,7 +88,7 @@ static mf_value general_call(mf_module self, mf_value x)
     return layer_has(self, "use_bias") && mf_ndim(y) >= 0 ? add_general_bias(self, y) : y;
 }
 
-/* Made as one matrix, or line, as flax does, for its fans are those. */
+/* Initialised in the shape `made`, a matrix or vector, because that determines the initialiser's fans, as in Flax; then reshaped. */
 static void add_reshaped(layer_members *m, const char *name, mf_state rngs, mf_initializer init, mf_shape made, mf_shape shape,
                          mf_dtype dtype)
 {
@@ -149,8 +149,8 @@ mf_module mf_nn_linear_general_opt(mf_state rngs, mf_ints in_features, mf_ints o
 
 static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
-/* The bias beside a result y, whose dimensions are the last term's letters, and those of "..." between them: the kernel's size along
- * each that it has, else 1. */
+/* The shape in which the bias broadcasts to the result y. The dimensions of y are the letters of the last term and those of its "..."; the
+ * bias has the kernel's size along each letter that the kernel has, else 1. */
 static mf_shape bias_beside(const char *subscripts, mf_value kernel, mf_value y)
 {
     const char *second = strchr(subscripts, ',') + 1, *arrow = strstr(second, "->"), *last = arrow + 2;

@@ -1,10 +1,10 @@
-/* Losses, optax's names and formulas. Invariant: what is masked out has no part in the value and a derivative of 0. */
+/* Losses with Optax's names and formulas. Invariant: masked-out elements do not contribute to the value, and their derivative is 0. */
 #include <manyfold.h>
 
 /* ---- arguments */
 
-/* Unset, or the error that labels of another shape are. They go with the first `rank` dimensions of the logits, from the last one on; a 1
- * stretches. */
+/* Unset, or an error: labels do not broadcast with the first `rank` dimensions of the logits, aligned at the last of these; or, with
+ * same_rank, have another rank. */
 static mf_value check_labels(const char *loss, mf_value logits, mf_value labels, int rank, bool same_rank, const char *wanted)
 {
     mf_shape have = mf_shape_of(labels), want = mf_shape_of(logits);
@@ -19,7 +19,7 @@ static mf_value check_labels(const char *loss, mf_value logits, mf_value labels,
                          mf_str_shape(want), wanted);
 }
 
-/* Unset, or the error of both together where one of them is one. */
+/* Unset, or the combined error if a or b is an error. */
 static mf_value check_both(mf_value a, mf_value b)
 {
     bool wrong = mf_kind_of(a) == MF_KIND_ERROR || mf_kind_of(b) == MF_KIND_ERROR;
@@ -28,7 +28,7 @@ static mf_value check_both(mf_value a, mf_value b)
 
 static bool is_float(mf_dtype d) { return d == MF_F16 || d == MF_BF16 || d == MF_F32 || d == MF_F64; }
 
-/* Unset, or an error: x is itself one, or holds no floats. */
+/* Unset, or an error: x is an error itself, or is no array of floats. */
 static mf_value check_floats(const char *loss, const char *what, mf_value x)
 {
     mf_dtype d = mf_dtype_of(x);
@@ -37,7 +37,7 @@ static mf_value check_floats(const char *loss, const char *what, mf_value x)
     return is_float(d) ? (mf_value){ 0 } : mf_make_error(MF_ERROR_DTYPE, "%s: %s are floats, not %s", loss, what, mf_str_dtype(d));
 }
 
-/* Likewise of two whose shapes are the same, as optax demands where broadcasting would hide a mistake. */
+/* The same for two arrays, which must have equal shapes: Optax demands it where broadcasting would hide a mistake. */
 static mf_value check_same(const char *loss, mf_value predictions, mf_value targets)
 {
     mf_value wrong = check_both(predictions, targets);
@@ -54,11 +54,11 @@ static mf_value check_same(const char *loss, mf_value predictions, mf_value targ
                          mf_str_shape(a));
 }
 
-/* ---- cross-entropy of classes */
+/* ---- cross-entropy over classes */
 
-/* Logits and what goes with them, the classes last. */
+/* Logits and options, with the class axis moved to the end. */
 typedef struct classes {
-    mf_value logits, where, weights; /* unset: all count, and the same */
+    mf_value logits, where, weights; /* unset: no mask, equal weights */
     double smoothing;
 } classes;
 
@@ -84,7 +84,7 @@ static mf_value read_classes(const char *loss, mf_value logits, const mf_cross_e
     return (mf_value){ 0 };
 }
 
-/* The logits with so little where they do not count that e to it is nothing. */
+/* The logits with a number in masked-out places whose exponential is 0. */
 static mf_value masked(const classes *c)
 {
     double least = mf_dtype_of(c->logits) == MF_F16 ? -6e4 : -1e30;
@@ -132,7 +132,7 @@ mf_value(mf_softmax_cross_entropy)(mf_value logits, mf_value labels)
     return mf_softmax_cross_entropy_opt(logits, labels, NULL);
 }
 
-/* log(sum) - what the label's logit is, with weights and smoothing as of one-hot labels. */
+/* logsumexp(logits) - logits[label]; weights and smoothing act as on one-hot labels. */
 static mf_value of_integers(const classes *c, mf_value labels)
 {
     mf_value logits = masked(c), log_sum = mf_logsumexp(logits, -1);

@@ -1,5 +1,5 @@
-/* Metrics, nnx.metrics': modules that turn a batch into sums, and hold the sums of all batches. Invariant: what is held are sums and counts
- * in 64 bits, so the result is the same however the examples are spread over batches and devices. */
+/* nnx.metrics: modules that reduce a batch to sums and accumulate the sums of all batches. Invariant: a metric holds 64-bit sums and
+ * counts, so the result does not depend on how the examples are divided among batches and devices. */
 #include <manyfold.h>
 
 #include <string.h>
@@ -24,7 +24,7 @@ static mf_value value_of(mf_module self, mf_value values, const char *key)
                                : mf_make_error(MF_ERROR_ARGUMENT, "%s: the values of a batch have no '%s'", mf_module_type(self), key);
 }
 
-/* Sums of what counts, beside how much counts. */
+/* {"total", "count"}: the sum and the number of the unmasked values. */
 static mf_value sums_of(mf_value values, mf_value batch, mf_dtype dtype)
 {
     mf_value all = mf_astype(values, dtype);
@@ -111,7 +111,7 @@ mf_module mf_nn_accuracy_opt(const mf_nn_accuracy_options *o)
 
 static mf_value as_is(mf_value sums) { return sums; }
 
-/* What is no class, or masked, is counted in one more place, which is left out. */
+/* Masked examples and labels that are no class are counted in an extra bin, which is dropped. */
 static mf_value confusion_call(mf_module self, mf_value batch)
 {
     int n = (int)mf_member_number(self, "num_classes");
@@ -143,7 +143,7 @@ mf_module mf_nn_confusion_matrix(int num_classes)
 
 /* ---- several metrics */
 
-/* The batch as one metric gets it: with its own mask, where there is one for each. */
+/* The batch for one metric: if "mask" is a dict of masks by metric, it is replaced by the metric's own. */
 static mf_value batch_for(const char *metric, mf_value batch)
 {
     if (!has(batch, "mask") || mf_kind_of(mf_get(batch, "mask")) != MF_KIND_DICT)
@@ -175,7 +175,7 @@ mf_module mf_nn_multi_metric_n(const mf_node_ *metrics, int count)
     return m;
 }
 
-/* ---- what is done with them */
+/* ---- update, result, reset */
 
 static bool holds_sums(mf_module m) { return mf_member_kind(m, "sums") == MF_MEMBER_STATE; }
 
@@ -212,7 +212,7 @@ mf_value(mf_nn_metric_result)(mf_module metric, mf_value sums)
     if (mf_member_kind(metric, "result") == MF_MEMBER_FUNCTION)
         return mf_call(mf_member_function(metric, "result"), sums);
     if (mf_member_count(metric) < 0)
-        return mf_state_value(mf_member_state(metric, "sums")); /* its own error */
+        return mf_state_value(mf_member_state(metric, "sums")); /* the module's own error */
     mf_value all = mf_dict();
     for (int i = 0, n = mf_member_count(metric); i < n; i++) {
         const char *name = mf_member_name(metric, i);

@@ -1,9 +1,9 @@
-/* Training or not: views of a module with other flags. Invariant: nothing is changed in place. */
+/* Training and evaluation modes: views of a module with other flags. Invariant: no module is changed in place. */
 #include <manyfold.h>
 
 #include <string.h>
 
-/* Whether m, or a module in it, has a number of that name. */
+/* Whether m or one of its submodules has a number member of that name. */
 static bool has_flag(mf_module m, const char *flag)
 {
     for (int i = 0, n = mf_member_count(m); i < n; i++) {

@@ -1,5 +1,5 @@
-/* Normalisation, flax.nnx's: by statistics of a batch (also over all devices), of an instance, of a layer, of groups, or by the root mean square.
- * Invariant: statistics are taken and used in f32 at least; what a layer gives has the layer's dtype, or the input's. */
+/* flax.nnx's normalisation layers: BatchNorm (optionally over all devices), InstanceNorm, LayerNorm, GroupNorm, RMSNorm. Invariant:
+ * statistics are computed and applied in f32 or wider; the result has the layer's dtype or, if it has none, the input's. */
 #include "nn/layer.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 /* ---- statistics */
 
 typedef struct moments {
-    mf_value mean, var; /* with the reduced dimensions as ones; the mean is unset where none is wanted */
+    mf_value mean, var; /* the reduced dimensions are 1; the mean is unset in RMSNorm */
 } moments;
 
 static mf_value wide(mf_value x)
@@ -16,7 +16,7 @@ static mf_value wide(mf_value x)
     return d == MF_F16 || d == MF_BF16 ? mf_astype(x, MF_F32) : x;
 }
 
-/* The mean over the axis that the layer names as well, of all values at once. */
+/* The tree of means, averaged over the layer's axis_name too, in one collective; unchanged if it has none. */
 static mf_value over_devices(mf_module self, mf_value means)
 {
     if (mf_member_kind(self, "axis_name") != MF_MEMBER_TEXT)
@@ -38,7 +38,7 @@ static moments moments_of(mf_module self, mf_value x, mf_axis axes, mf_value mas
     } else if (layer_has(self, "use_fast_variance")) {
         mf_value square = { 0 }, means = mf_tuple(mean_of(x, axes, mask), mean_of(mf_square(x), axes, mask));
         mf_unpack(over_devices(self, means), &m.mean, &square);
-        m.var = mf_maximum(mf_sub(square, mf_square(m.mean)), 0); /* rounding may leave less than nothing */
+        m.var = mf_maximum(mf_sub(square, mf_square(m.mean)), 0); /* rounding can make it negative */
     } else {
         m.mean = over_devices(self, mean_of(x, axes, mask));
         m.var = over_devices(self, mean_of(mf_square(mf_sub(x, m.mean)), axes, mask));
@@ -46,9 +46,9 @@ static moments moments_of(mf_module self, mf_value x, mf_axis axes, mf_value mas
     return m;
 }
 
-/* (x - mean) / sqrt(var + epsilon) scale + bias, where parameters stand along the features. A mean of each feature is a constant c to the
- * images, (x - c) factor - (mean - c) factor with c = mean: the same to every derivative, but what the mean gets of the images' cotangents is
- * then the bias's sum times the factor, and no second sum over all images. */
+/* (x - mean) / sqrt(var + epsilon) * scale + bias, with the parameters in the shape `features`. If the mean has that shape too, the result
+ * is computed as (x - c) * factor - (mean - c) * factor with c = stop_gradient(mean): it has the same value and the same derivatives, but
+ * the cotangent of the mean is then the bias's gradient times the factor, which saves a second sum over all of x. */
 static mf_value normalized(mf_module self, mf_value x, moments m, mf_shape features)
 {
     mf_shape one = m.mean.handle ? mf_shape_of(m.mean) : (mf_shape){ 0 };
@@ -76,7 +76,7 @@ static mf_value by_own_statistics(mf_module self, mf_value x, mf_axis axes, mf_v
 
 /* ---- arguments */
 
-/* One input and perhaps a mask of what counts. */
+/* The arguments of a call: an input and optionally a mask. Returns unset, or an error. */
 static mf_value check_inputs(mf_module self, const mf_value *inputs, int count, mf_value *x, mf_value *mask)
 {
     if (count < 1 || count > 2)
@@ -87,7 +87,8 @@ static mf_value check_inputs(mf_module self, const mf_value *inputs, int count, 
     return !wrong ? (mf_value){ 0 } : count == 2 ? mf_add(inputs[0], inputs[1]) : inputs[0];
 }
 
-/* The dimensions of a list, in order and from the front; unset, or an error: one that x has not, or has twice in the list. */
+/* Reads the axes in the list `member`: is_in[axis], and the axes in ascending order in at[0 .. *count). Returns unset, or an error if x has
+ * no such axis. */
 static mf_value axes_of(mf_module self, const char *member, mf_value x, bool *is_in, mf_axis *at, int *count)
 {
     mf_ints list = mf_member_ints(self, member);
@@ -108,7 +109,7 @@ static mf_value axes_of(mf_module self, const char *member, mf_value x, bool *is
     return (mf_value){ 0 };
 }
 
-/* The shape in which the parameters go with x; unset, or an error. */
+/* Sets *features to the shape in which the parameters broadcast to x. Returns unset, or an error. */
 static mf_value feature_shape(mf_module self, mf_value x, const bool *is_feature, mf_shape *features)
 {
     mf_shape shape = mf_shape_of(x);
@@ -124,7 +125,7 @@ static mf_value feature_shape(mf_module self, mf_value x, const bool *is_feature
                          mf_str_shape(shape), (long long)size, (long long)wanted);
 }
 
-/* ---- making */
+/* ---- construction */
 
 typedef struct norm_options {
     bool no_bias, no_scale, no_fast_variance;
@@ -160,7 +161,7 @@ static void add_members(layer_members *m, mf_state rngs, int num_features, const
 
 /* ---- batches */
 
-/* A running average moves towards what this batch has; derivatives do not go through it. Its next value, or why it stays. */
+/* Moves a running average towards the statistic of this batch, without derivatives. Returns its next value, or an error. */
 static mf_value move(mf_module self, const char *name, mf_value to)
 {
     mf_state state = mf_member_state(self, name);
@@ -254,7 +255,7 @@ mf_module mf_nn_instance_norm_opt(mf_state rngs, int num_features, const mf_nn_i
     return mf_module_n("InstanceNorm", (mf_fm)instance_norm_call, MF_ANY_NUMBER_, m.at, m.count);
 }
 
-/* ---- layers, and the root mean square */
+/* ---- LayerNorm and RMSNorm */
 
 static mf_value by_axes(mf_module self, const mf_value *inputs, int count, bool use_mean)
 {
@@ -310,9 +311,9 @@ mf_module mf_nn_rms_norm_opt(mf_state rngs, int num_features, const mf_nn_rms_no
     return mf_module_n("RMSNorm", (mf_fm)rms_norm_call, MF_ANY_NUMBER_, m.at, m.count);
 }
 
-/* ---- groups of features, each with all positions of its example */
+/* ---- GroupNorm: statistics over a group of features and all positions of an example */
 
-/* (n, ..., features) as (n, ..., groups, size) */
+/* (n, ..., features) -> (n, ..., groups, size) */
 static mf_value grouped(mf_value x, int64_t groups)
 {
     mf_shape shape = mf_shape_of(x);
@@ -323,7 +324,7 @@ static mf_value grouped(mf_value x, int64_t groups)
     return mf_reshape(x, shape);
 }
 
-/* (n, 1..., groups, 1) as (n, 1..., features), each group's for all its features */
+/* (n, 1..., groups, 1) -> (n, 1..., features): each group's statistic, repeated for its features */
 static mf_value for_features(mf_value statistic, int64_t size) { return mf_repeat(mf_squeeze(statistic, -1), size, -1); }
 
 static mf_value group_norm_call(mf_module self, const mf_value *inputs, int count)

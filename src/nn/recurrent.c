@@ -1,6 +1,6 @@
-/* Recurrent cells as Flax NNX's, and what runs them over sequences: RNN and Bidirectional. A cell is a module of (carry, input) that gives
- * (carry, output). Of those that are made here a sequence's part of the inputs is one product before the scan; of any other the cell is
- * called at each step, so both compute the same. */
+/* Recurrent cells as in Flax NNX, and the layers that run them over sequences: RNN and Bidirectional. A cell is a module (carry, input) ->
+ * (carry, output). For cells with a dense_i map, RNN applies it to the inputs of all steps in one product before the scan; any other cell
+ * is called at each step. Both give the same result. */
 #include <manyfold.h>
 
 typedef enum cell_kind { OTHER_CELL = 0, SIMPLE_CELL, GRU_CELL, OPTIMIZED_LSTM_CELL } cell_kind;
@@ -8,7 +8,7 @@ typedef enum cell_kind { OTHER_CELL = 0, SIMPLE_CELL, GRU_CELL, OPTIMIZED_LSTM_C
 static bool failed(mf_value x) { return mf_kind_of(x) == MF_KIND_ERROR; }
 static mf_value module_error(mf_module m) { return (mf_value){ m.handle }; }
 
-/* ---- making cells */
+/* ---- construction of cells */
 
 typedef mf_nn_cell_options cell_options;
 
@@ -25,7 +25,7 @@ static mf_module dense_h(mf_state rngs, int features, int out_features, bool bia
                         .bias_init = o->bias_init);
 }
 
-/* None, or what is wrong with a cell's features. */
+/* None, or an error about the numbers of features. */
 static mf_value check_features(const char *type, int in_features, int hidden_features)
 {
     if (in_features < 1 || hidden_features < 1 || hidden_features > INT32_MAX / 4)
@@ -36,7 +36,7 @@ static mf_value check_features(const char *type, int in_features, int hidden_fea
 
 enum { COMMON_MEMBERS = 12 };
 
-/* What all cells have besides their maps. */
+/* The members of all cells besides their maps. */
 static void put_common(mf_node_ *at, cell_kind kind, int in_features, int hidden_features, const cell_options *o)
 {
     const mf_node_ common[COMMON_MEMBERS] = {
@@ -55,7 +55,7 @@ static mf_value gate(mf_module self, mf_value x) { return mf_call(mf_member_func
 static mf_value activation(mf_module self, mf_value x) { return mf_call(mf_member_function(self, "activation_fn"), x); }
 static mf_value map_of(mf_module self, const char *name, mf_value x) { return mf_call(mf_member_module(self, name), x); }
 
-/* None, or that an input is not one of the cell. */
+/* None, or an error: x is not (..., in_features). */
 static mf_value check_input(mf_module self, mf_value x)
 {
     int features = (int)mf_member_number(self, "in_features");
@@ -67,7 +67,7 @@ static mf_value check_input(mf_module self, mf_value x)
     return mf_none();
 }
 
-/* ---- one step: of the carry and what dense_i has made of the input */
+/* ---- one step. x is the input after dense_i. */
 
 static mf_value simple_step(mf_module self, mf_value h, mf_value x)
 {
@@ -87,7 +87,7 @@ static mf_value gru_step(mf_module self, mf_value h, mf_value x)
     return mf_tuple(next, next);
 }
 
-/* gates: of i, f, g, o. */
+/* gates: i, f, g, o, before their activation. */
 static mf_value lstm_next(mf_module self, mf_value c, const mf_value gates[4])
 {
     mf_value i = gate(self, gates[0]), f = gate(self, gates[1]), g = activation(self, gates[2]), o = gate(self, gates[3]);
@@ -144,7 +144,7 @@ mf_module mf_nn_simple_cell_opt(mf_state rngs, int in_features, int hidden_featu
     mf_value wrong = check_features("SimpleCell", in_features, hidden_features);
     if (failed(wrong))
         return (mf_module){ wrong.handle };
-    own.dtype = own.dtype == MF_DTYPE_DEFAULT ? MF_F32 : own.dtype; /* of this cell alone, as in Flax */
+    own.dtype = own.dtype == MF_DTYPE_DEFAULT ? MF_F32 : own.dtype; /* only this cell defaults to f32, as in Flax */
     mf_node_ members[6 + COMMON_MEMBERS] = { mf_node("dense_h"),  mf_node(dense_h(rngs, hidden_features, hidden_features, false, &own)),
                                              mf_node("dense_i"),  mf_node(dense_i(rngs, in_features, hidden_features, true, &own)),
                                              mf_node("residual"), mf_node((int)own.residual) };
@@ -152,7 +152,7 @@ mf_module mf_nn_simple_cell_opt(mf_state rngs, int in_features, int hidden_featu
     return mf_module_n("SimpleCell", (mf_fm)cell_call, 2, members, 6 + COMMON_MEMBERS);
 }
 
-/* A cell of two maps, to so many gates each; the bias is that of dense_h, or of dense_i. */
+/* A cell of two maps, each to gates * hidden_features; dense_h has the bias if bias_h, else dense_i. */
 static mf_module gated(const char *type, cell_kind kind, int gates, bool bias_h, mf_state rngs, int in_features, int hidden_features,
                        const cell_options *o)
 {
@@ -207,7 +207,7 @@ mf_value mf_nn_initialize_carry(mf_module cell, mf_shape input_shape)
     if (mf_member_kind(cell, "hidden_features") != MF_MEMBER_NUMBER || mf_member_kind(cell, "carry_dtype") != MF_MEMBER_NUMBER)
         return mf_make_error(MF_ERROR_ARGUMENT, "mf_nn_initialize_carry: %s is no cell of this library; its first carry has to be given",
                              mf_module_type(cell) ? mf_module_type(cell) : "this");
-    mf_value shape = mf_struct(input_shape, MF_F32); /* or that it is none */
+    mf_value shape = mf_struct(input_shape, MF_F32); /* an error if the shape is invalid */
     if (failed(shape))
         return shape;
     if (input_shape.rank < 1)
@@ -244,12 +244,12 @@ mf_value mf_flip_sequences_opt(mf_value x, const mf_flip_sequences_options *o)
     return mf_take_along_axis(x, mf_broadcast_to(at, shape), axis);
 }
 
-/* What an RNN is to do in one call. */
+/* The arguments of one run over a sequence. */
 typedef struct sequence_run {
     mf_module cell;
     bool time_major, return_carry, reverse, keep_order;
     int64_t unroll;
-    mf_value initial_carry, seq_lengths; /* unset: none */
+    mf_value initial_carry, seq_lengths; /* unset if not given */
 } sequence_run;
 
 typedef struct scan_body {
@@ -266,7 +266,7 @@ static mf_value body_step(void *context, mf_value carry, mf_value x)
     return mf_tuple(next, b->keeps_carries ? mf_tuple(next, y) : y);
 }
 
-/* (time, batch, ...), (batch) -> (batch, ...): of each sequence that of its last step. */
+/* (time, batch, ...), (batch) -> (batch, ...): the carry after each sequence's last step. */
 static mf_value at_last_step(void *lengths, mf_value carries)
 {
     mf_value last = mf_sub(*(mf_value *)lengths, 1);
@@ -291,7 +291,7 @@ static mf_value last_carries(mf_value carries, mf_value lengths)
     return mf_tree_unflatten(carries, mf_list_n(last, count));
 }
 
-/* None, or what is wrong with the inputs of an RNN. */
+/* None, or an error about the inputs of an RNN. */
 static mf_value check_sequences(const sequence_run *r, mf_value inputs)
 {
     mf_shape shape = mf_shape_of(inputs);
@@ -339,7 +339,7 @@ static mf_value run_cell(const sequence_run *r, mf_value inputs)
         inputs = flipped(r, inputs, batch);
     inputs = mf_moveaxis(inputs, axis, 0);
     if (kind != OTHER_CELL)
-        inputs = map_of(r->cell, "dense_i", inputs); /* of all steps at once, and after the move: less is moved so */
+        inputs = map_of(r->cell, "dense_i", inputs); /* all steps at once; after the moveaxis, which so moves less */
     mf_unpack(mf_scan(mf_closure(body_step, &b), first, inputs, .unroll = r->unroll), &carry, &out);
     if (slices) {
         mf_value carries = mf_get(out, 0);
@@ -352,9 +352,9 @@ static mf_value run_cell(const sequence_run *r, mf_value inputs)
     return mf_tuple(carry, out);
 }
 
-/* ---- RNN: inputs, the first carry and seq_lengths, as many as there are */
+/* ---- RNN: called with inputs, then optionally initial_carry and seq_lengths */
 
-/* Unset where there is none. */
+/* Argument i; unset if it is None or not given. */
 static mf_value given(const mf_value *inputs, int count, int i)
 {
     return i < count && mf_kind_of(inputs[i]) != MF_KIND_NONE ? inputs[i] : (mf_value){ 0 };

@@ -1,4 +1,4 @@
-/* Modules in a row: one after the other, or as a list to go through. Their members are named by their numbers, as flax.nnx's paths are. */
+/* nnx.Sequential and nnx.List. The members are named "0", "1", ..., as in flax.nnx's paths. */
 #include <manyfold.h>
 
 #include <stdio.h>
@@ -13,7 +13,7 @@ static mf_value list_call(mf_module self, const mf_value *inputs, int count)
                          mf_member_count(self), count);
 }
 
-/* A list of what makes nodes of handles. */
+/* A List module of the given modules, or of the functions if modules is NULL. */
 static mf_module list_of(const mf_function *functions, const mf_module *modules, int count)
 {
     if (count < 0)
@@ -45,11 +45,11 @@ mf_module mf_nn_at(mf_module list, int index)
     if (name)
         return mf_member_module(list, name);
     if (mf_member_count(list) < 0)
-        return mf_member_module(list, "0"); /* its own error */
+        return mf_member_module(list, "0"); /* the list's own error */
     return (mf_module){ mf_make_error(MF_ERROR_ARGUMENT, "a list of %d modules has no number %d", mf_member_count(list), index).handle };
 }
 
-/* What a layer gives is the next one's input, a tuple its inputs. */
+/* The output of a layer is the input of the next; a tuple is passed as several inputs. */
 static mf_value sequential_call(mf_module self, const mf_value *inputs, int count)
 {
     mf_module layers = mf_member_module(self, "layers");

@@ -1,5 +1,5 @@
-/* A model as a table, as flax's tabulate shows it: a row a module, a column a type of state. Invariant: a state that several modules hold is
- * counted in the first. */
+/* A summary table of a model, as Flax's tabulate prints it: one row for each module, one column for each type of state. Invariant: a state
+ * that several modules share is counted in the first only. */
 #include <manyfold.h>
 
 #include <stdarg.h>
@@ -11,7 +11,7 @@ enum { TYPES = 4, COLUMNS = 2 + TYPES };
 static const mf_state_type types[TYPES] = { MF_BATCH_STATE, MF_HIDDEN_STATE, MF_PARAM_STATE, MF_RANDOM_STATE };
 static const char *const titles[COLUMNS] = { "path", "type", "BatchState", "HiddenState", "ParamState", "RandomState" };
 
-/* ---- text that grows */
+/* ---- growing text */
 
 typedef struct text {
     char *at;
@@ -42,7 +42,7 @@ __attribute__((format(printf, 2, 3))) static void add(text *t, const char *forma
     t->length += (size_t)n;
 }
 
-/* ---- what is counted */
+/* ---- counts of elements and bytes */
 
 typedef struct amount {
     int64_t count, bytes;
@@ -51,7 +51,7 @@ typedef struct amount {
 typedef struct row {
     text cell[COLUMNS];
     amount sum[TYPES];
-    bool own[TYPES]; /* has states of that type itself */
+    bool own[TYPES]; /* the module itself has states of that type */
 } row;
 
 typedef struct table {
@@ -134,7 +134,7 @@ static row *new_row(table *t)
     return &t->rows[t->count++];
 }
 
-/* Whether the state comes for the first time. */
+/* Whether the state has not been seen before; marks it as seen. */
 static bool is_new(table *t, mf_state s)
 {
     for (int i = 0; i < t->seen_count; i++)
@@ -172,7 +172,7 @@ static void add_state(row *r, const char *name, mf_state s)
     }
 }
 
-/* Rows of m and of what is in it; what it sums up to, in `sum`. Lists have no rows of their own. */
+/* Adds rows for m and its submodules, and their amounts to `sum`. A List gets no row of its own. */
 static void add_rows(table *t, mf_module m, const char *path, amount *sum)
 {
     bool is_list = strcmp(mf_module_type(m), "List") == 0;
@@ -189,7 +189,7 @@ static void add_rows(table *t, mf_module m, const char *path, amount *sum)
     }
     amount all[TYPES];
     memcpy(all, r->sum, sizeof all);
-    for (int i = 0; i < n; i++) { /* rows move from here on */
+    for (int i = 0; i < n; i++) { /* adding rows may move them: r is invalid from here on */
         const char *name = mf_member_name(m, i);
         text below = { 0 };
         if (mf_member_kind(m, name) != MF_MEMBER_MODULE)
@@ -314,7 +314,7 @@ static void free_row(row *r)
         free(r->cell[c].at);
 }
 
-/* The last row and the line below the table. */
+/* The last row of the table. */
 static void add_total(table *t, const amount *sum)
 {
     row *r = new_row(t);
@@ -328,7 +328,7 @@ const char *mf_nn_tabulate(mf_module model)
 {
     MF_LAYER;
     if (!mf_module_type(model))
-        return mf_str_module(model); /* its error's words */
+        return mf_str_module(model); /* the error's message */
     table t = { 0 };
     text out = { 0 };
     row head = { 0 };

@@ -1,8 +1,8 @@
-/* Elements put elsewhere: tile, repeat, roll, diff, diag, trace, meshgrid.
- * Invariant: shifts, counts and offsets are C numbers, so that every result has a known shape. */
+/* Rearranging elements: tile, repeat, roll, diff, diag, trace, meshgrid.
+ * Invariant: shifts, counts and offsets are C numbers, so every result has a static shape. */
 #include "numpy/axis.h"
 
-/* Every element (or, with `whole`, the whole line) `count` times along the axis. */
+/* Repeats along an axis: each element `count` times in a row or, if whole, the whole axis `count` times. */
 static mf_value multiplied(mf_value x, int64_t count, int axis, bool whole)
 {
     mf_shape shape = mf_shape_of(x);
@@ -74,13 +74,13 @@ mf_value(mf_diff)(mf_value x, int n, int axis)
     return x;
 }
 
-/* ---- diagonals: their elements stand columns + 1 apart */
+/* ---- diagonals: in the flattened matrix their elements are columns + 1 apart */
 static mf_value places(int64_t count, int64_t columns, int k)
 {
     return mf_add(mf_mul(mf_arange(count, MF_I32), columns + 1), k < 0 ? -(int64_t)k * columns : k);
 }
 
-/* Along the two leading dimensions; what follows them stays. */
+/* The diagonal of the two leading dimensions; the other dimensions stay. */
 static mf_value diagonal(mf_value x, int k)
 {
     mf_shape shape = mf_shape_of(x), flat = { .rank = shape.rank - 1 };

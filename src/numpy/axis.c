@@ -1,4 +1,4 @@
-/* Reading an axis option. Invariant: what is no axis of x is told by the number that was given, or, where it was no number, in words. */
+/* Resolving axis options. Invariant: an error names the axis as it was given, if it was a single number. */
 #include "numpy/axis.h"
 
 static bool is_number(mf_axis axis) { return axis >= INT32_MIN; }
@@ -8,7 +8,7 @@ mf_ints numpy_axes(mf_value *x, mf_axis axis, const char *op)
     int rank = mf_ndim(*x);
     mf_ints at = mf_axes_of(axis, rank);
     if (rank < 0)
-        *x = mf_add(*x, 0); /* the error itself, or what says that this is no array */
+        *x = mf_add(*x, 0); /* the error itself, or the error that x is no array */
     else if (at.count < 0 && is_number(axis))
         *x = mf_make_error(MF_ERROR_AXIS, "%s: axis %lld is out of bounds for an array of rank %d", op, (long long)axis, rank);
     else if (at.count < 0)

@@ -1,5 +1,5 @@
-/* Whole arrays compared: array_equal, allclose, and isclose element by element.
- * Invariant: the result is one bool, but of isclose. Different shapes are unequal for array_equal; allclose broadcasts, as NumPy's does. */
+/* Comparing arrays: array_equal and allclose, which return one bool, and isclose, elementwise.
+ * Invariant: array_equal is false for different shapes; allclose broadcasts, as NumPy's does. */
 #include <manyfold.h>
 
 #include <string.h>
@@ -7,7 +7,7 @@
 mf_value(mf_array_equal)(mf_value a, mf_value b)
 {
     mf_shape s = mf_shape_of(a), t = mf_shape_of(b);
-    if (s.rank < 0 || t.rank < 0) /* an error or a tree: let the comparison say so */
+    if (s.rank < 0 || t.rank < 0) /* an error or a tree: mf_equal reports it */
         return mf_all(mf_equal(a, b));
     if (s.rank != t.rank || memcmp(s.dims, t.dims, (size_t)s.rank * sizeof *s.dims) != 0)
         return mf_b(false);

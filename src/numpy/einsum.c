@@ -1,11 +1,11 @@
-/* einsum: products of arrays summed over named dimensions, by NumPy's subscripts ("ij,jk->ik", "bij,bjk", "...i,i").
- * Invariant: between steps an operand's dimensions carry distinct labels, and every label of it is still wanted: by the result or by an
- * operand to the right. Operands are contracted from the left to the right, two at a time, by dot_general. */
+/* einsum, with NumPy's subscripts ("ij,jk->ik", "bij,bjk", "...i,i"). Operands are contracted from left to right, two at a time, by
+ * dot_general. Invariant: between steps the labels of an operand's dimensions are distinct, and each is still needed, by the result or by
+ * an operand further right. */
 #include <manyfold.h>
 
 #include <string.h>
 
-enum { DOTS = 128, LABELS = DOTS + MF_MAX_RANK, OPERANDS = 16 }; /* the dimensions of "..." have labels from DOTS on, the last the same */
+enum { DOTS = 128, LABELS = DOTS + MF_MAX_RANK, OPERANDS = 16 }; /* "..." has labels from DOTS on, aligned at the end */
 
 typedef struct term {
     mf_value x;
@@ -16,9 +16,9 @@ typedef struct einsum {
     const char *text;
     int count;
     term in[OPERANDS], out;
-    int64_t size[LABELS]; /* 0: not seen */
+    int64_t size[LABELS]; /* by label; 0: not seen, or size 0 */
     bool empty[LABELS];   /* seen with size 0 */
-    int dots;             /* the widest "..." */
+    int dots;             /* the most dimensions that a "..." stands for */
     mf_value error;
 } einsum;
 
@@ -36,7 +36,7 @@ static bool has(const term *t, int label)
     return false;
 }
 
-/* ---- reading the subscripts */
+/* ---- parsing the subscripts */
 static bool put(einsum *e, term *t, int label)
 {
     if (t->count == MF_MAX_RANK)
@@ -45,7 +45,7 @@ static bool put(einsum *e, term *t, int label)
     return true;
 }
 
-/* dots: how many dimensions "..." stands for. */
+/* dots: the number of dimensions that "..." stands for. */
 static bool read_term(einsum *e, term *t, const char *from, const char *end, int dots)
 {
     for (const char *p = from; p < end; p++) {
@@ -88,7 +88,7 @@ static bool read_operand(einsum *e, int i, const char *from, const char *end)
     return true;
 }
 
-/* Without "->": what "..." stands for, then the labels that occur once, in alphabetical order. */
+/* The output without "->": the dimensions of "...", then the labels that occur exactly once, in alphabetical order. */
 static bool imply_output(einsum *e)
 {
     for (int i = MF_MAX_RANK - e->dots; i < MF_MAX_RANK; i++)
@@ -136,7 +136,7 @@ static bool read_subscripts(einsum *e)
     return (arrow ? read_term(e, &e->out, arrow + 2, arrow + strlen(arrow), e->dots) : imply_output(e)) && check_output(e);
 }
 
-/* ---- sizes. A dimension of size 1 stretches to the size that its label has elsewhere: it is left out. */
+/* ---- sizes. A dimension of size 1 whose label has another size elsewhere broadcasts: it is squeezed out. */
 static bool note_size(einsum *e, int operand, int label, int64_t size)
 {
     int64_t known = e->size[label];
@@ -181,7 +181,7 @@ static void drop_stretched(const einsum *e, term *t)
 /* ---- one operand */
 static mf_value sum_over(mf_value x, int axis) { return mf_sum(x, .axis = axis, .dtype = mf_dtype_of(x)); }
 
-/* A label that stands twice: the diagonal. */
+/* A label that occurs twice in a term selects the diagonal. */
 static void take_diagonals(term *t)
 {
     for (int q = t->count - 1; q > 0; q--)
@@ -195,7 +195,7 @@ static void take_diagonals(term *t)
             }
 }
 
-/* Whether the result or an operand from `from` on wants the label. */
+/* Whether the result, or an operand from number `from` on, has the label. */
 static bool wanted(const einsum *e, int label, int from)
 {
     bool found = has(&e->out, label);
@@ -204,7 +204,7 @@ static bool wanted(const einsum *e, int label, int from)
     return found;
 }
 
-/* Sums over the labels that no other term has. */
+/* Sums over the labels that no other term needs. */
 static void sum_alone(const einsum *e, term *t, const term *other, int from)
 {
     for (int k = t->count - 1; k >= 0; k--)
@@ -225,7 +225,7 @@ static int position(const term *t, int label)
 
 static void append(mf_ints *list, int64_t x) { list->at[list->count++] = x; }
 
-/* a times b, where operands from `from` on are still to come; false when the result has too many dimensions. */
+/* Replaces a by the contraction of a and b; operands from number `from` on follow. False if the result has too many dimensions. */
 static bool contract(einsum *e, term *a, term *b, int from)
 {
     mf_dot_options o = { .preferred_element_type = MF_DTYPE_DEFAULT };
@@ -274,7 +274,7 @@ static bool evaluate(einsum *e)
         if (!contract(e, &all, &e->in[i], i + 1))
             return false;
     sum_alone(e, &all, NULL, e->count);
-    return fail(e, in_order(e, &all)); /* the result, in the error's place */
+    return fail(e, in_order(e, &all)); /* stores the result in e->error */
 }
 
 mf_value mf_einsum_n(const char *subscripts, const mf_value *operands, int count)
@@ -288,7 +288,7 @@ mf_value mf_einsum_n(const char *subscripts, const mf_value *operands, int count
         if (mf_is_error(operands[i]))
             return operands[i];
         if (mf_ndim(operands[i]) < 0)
-            return mf_add(operands[i], 0); /* says that this is no array */
+            return mf_add(operands[i], 0); /* the error that this is no array */
     }
     evaluate(&e);
     return e.error;

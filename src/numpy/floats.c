@@ -1,4 +1,4 @@
-/* Invariant: what is no integer and no bool is as it was. */
+/* Dtype promotion of functions on real numbers. Invariant: numpy_float changes only integers and bools. */
 #include "numpy/floats.h"
 
 mf_value numpy_float(mf_value x)
@@ -13,7 +13,7 @@ static void as_like(mf_value *a, mf_value *b, mf_value zero)
     *b = mf_is_error(zero) ? zero : mf_broadcast_to(mf_astype(*b, mf_dtype_of(zero)), mf_shape_of(zero));
 }
 
-/* Of the common type and shape; a sum, for bools have one. */
+/* Zeros of the promoted dtype and the broadcast shape. A sum, since bools have no difference. */
 static mf_value common_zero(mf_value a, mf_value b) { return mf_add(mf_zeros_like(a), mf_zeros_like(b)); }
 
 void numpy_common(mf_value *a, mf_value *b) { as_like(a, b, common_zero(*a, *b)); }

@@ -1,20 +1,21 @@
-/* Which dtypes functions of real analysis compute in. */
+/* The dtypes in which functions on real numbers compute. */
 #ifndef MF_NUMPY_FLOATS_H
 #define MF_NUMPY_FLOATS_H
 
 #include <manyfold.h>
 
-/* Integers and bools become floats, those of 64 bits f64 and others f32; anything else stays, errors too. */
+/* Converts integers and bools to floats: 64-bit ones to f64, others to f32. Anything else, also an error, is returned unchanged. */
 mf_value numpy_float(mf_value x);
-/* Two operands of the type and the shape that theirs have in common, which may be made inexact; an error of either comes out of both. */
+/* Converts two operands to their promoted dtype, with numpy_common_float to an inexact one, and broadcasts them. If one is an error, both
+ * become an error. */
 void numpy_common(mf_value *a, mf_value *b);
 void numpy_common_float(mf_value *a, mf_value *b);
 bool numpy_is_complex(mf_value x);
-bool numpy_is_half(mf_dtype d); /* f16 and bf16, which are computed in f32 */
-/* The error of a function that is defined for real numbers only; the float of anything else. */
+bool numpy_is_half(mf_dtype d); /* f16 or bf16, for which functions compute in f32 */
+/* numpy_float(x), but an error if x is complex. op: the name of the function, which is defined for real numbers only. */
 mf_value numpy_real_float(mf_value x, const char *op);
 
-/* f of a, or of a and b, floats: those of half width go through it in f32, and the result is rounded once. */
+/* f(a), or f(a, b), of floats. f16 and bf16 are converted to f32 for the call, and the result is rounded once. */
 mf_value numpy_call_wide(mf_function f, mf_value a);
 mf_value numpy_call_wide2(mf_function f, mf_value a, mf_value b);
 

@@ -1,12 +1,12 @@
-/* Arrays joined, cut and addressed: atleast_1d to block_diag, array_split, diagonal, rot90, tri, unravel_index and its inverse.
- * Invariant: elements are moved and never computed with. */
+/* Joining, splitting and indexing arrays: atleast_1d to block_diag, array_split, rot90, tri, unravel_index and ravel_multi_index.
+ * Invariant: elements are only moved. */
 #include "numpy/axis.h"
 
-/* ---- at least so many dimensions */
+/* ---- a minimum number of dimensions */
 static mf_value led_by_ones(mf_value x, int rank)
 {
     if (mf_ndim(x) < 0)
-        return mf_add(x, 0); /* the error itself, or what says that this is no array */
+        return mf_add(x, 0); /* the error itself, or the error that x is no array */
     while (mf_ndim(x) >= 0 && mf_ndim(x) < rank)
         x = mf_expand_dims(x, 0);
     return x;
@@ -20,10 +20,10 @@ mf_value(mf_atleast_3d)(mf_value x)
     return mf_ndim(x) == 2 ? mf_expand_dims(x, 2) : x;
 }
 
-/* ---- joined */
+/* ---- joining */
 static mf_value first_row(mf_value x) { return mf_squeeze(x, 0); }
 
-/* Each part through f; the parts of an array are its rows. */
+/* Applies f to each part. parts: a tree of arrays, or one array, whose parts are its rows. */
 static mf_value each(mf_value parts, mf_value (*f)(mf_value))
 {
     if (mf_ndim(parts) > 0 && mf_dim(parts, 0) > 0)
@@ -71,7 +71,7 @@ mf_value(mf_append)(mf_value x, mf_value values, mf_axis axis)
     return at < 0 ? x : mf_concatenate(mf_list(x, axis == MF_ALL ? mf_ravel(values) : values), at);
 }
 
-/* Each part in the columns behind those of the parts before it. */
+/* Pads each part to the full width, then concatenates the rows. */
 mf_value(mf_block_diag)(mf_value parts)
 {
     MF_LAYER;
@@ -95,8 +95,8 @@ mf_value(mf_block_diag)(mf_value parts)
     return mf_len(parts) > 0 ? rows : mf_concatenate(parts, 0);
 }
 
-/* ---- cut */
-/* The first n % sections parts are longer by one. */
+/* ---- splitting */
+/* The first n % sections parts have one element more. */
 mf_value(mf_array_split)(mf_value x, int sections, int axis)
 {
     MF_LAYER;
@@ -125,7 +125,7 @@ mf_value(mf_rot90)(mf_value x, int k)
 mf_value(mf_tri)(int64_t rows, int64_t columns, int k, mf_dtype dtype) { return mf_tril(mf_ones(MF_SHAPE(rows, columns), dtype), k); }
 
 /* ---- indices */
-/* Whether integers of this dtype name every place of an array of this shape. */
+/* Whether the shape is valid, not empty, and its indices fit the dtype. */
 static bool indexable(mf_shape shape, mf_dtype d)
 {
     int64_t size = 1;

@@ -1,5 +1,5 @@
-/* matrix_power, expm, matrix_rank: functions of whole matrices.
- * Invariant: they are products, solutions and singular values, so that their derivatives are those'. */
+/* Matrix functions: matrix_power, expm, matrix_rank.
+ * Invariant: they are composed of matmul, solve and svd, and get their derivatives from these. */
 #include "numpy/floats.h"
 
 #include <float.h>
@@ -36,7 +36,7 @@ static mf_value combined(mf_value a6, double c6, mf_value a4, double c4, mf_valu
     return mf_add(mf_add(mf_mul(a6, c6), mf_mul(a4, c4)), mf_mul(a2, c2));
 }
 
-/* The quotient of two polynomials of order 13. */
+/* The Pade approximant of order 13. */
 static mf_value pade(mf_value a)
 {
     static const double b[] = { 64764752532480000,

@@ -1,10 +1,10 @@
-/* searchsorted, isin, unique, nonzero: where numbers are.
- * Invariant: results of unknown number have the size that is asked for; searchsorted counts NaN as the greatest, as sorting does. */
+/* Searching: searchsorted, isin, unique, nonzero.
+ * Invariant: results whose number depends on the data have the size that the caller gives; searchsorted orders NaN last, as sort does. */
 #include <manyfold.h>
 
-/* ---- searchsorted: halving, once for every bit of the length */
+/* ---- searchsorted: binary search, one round for every bit of the length */
 
-/* In the order of sort. */
+/* a < b in the order of sort: NaN is last. */
 static mf_value before(mf_value a, mf_value b) { return mf_logical_or(mf_less(a, b), mf_logical_and(mf_isnan(b), mf_equal(a, a))); }
 
 static mf_value places_in(mf_value sorted, mf_value x, bool right)
@@ -22,7 +22,7 @@ static mf_value places_in(mf_value sorted, mf_value x, bool right)
 static mf_value places_before(mf_value sorted, mf_value x) { return places_in(sorted, x, false); }
 static mf_value places_behind(mf_value sorted, mf_value x) { return places_in(sorted, x, true); }
 
-/* Compiled, as JAX's is: twenty rounds of eager operations on a million numbers would write each of their results to memory. */
+/* Jitted, as in JAX: without fusion every round would write its intermediate arrays to memory. */
 mf_value(mf_searchsorted)(mf_value sorted, mf_value x, bool right)
 {
     if (mf_is_error(sorted))
@@ -32,17 +32,17 @@ mf_value(mf_searchsorted)(mf_value sorted, mf_value x, bool right)
     return right ? mf_call(mf_jit(places_behind), sorted, x) : mf_call(mf_jit(places_before), sorted, x);
 }
 
-/* ---- which elements there are */
+/* ---- membership */
 mf_value(mf_isin)(mf_value x, mf_value among)
 {
     MF_LAYER;
     if (mf_ndim(x) < 0 || mf_ndim(among) < 0)
-        return mf_equal(x, among); /* the error itself, or what says that one is no array */
+        return mf_equal(x, among); /* the error itself, or the error that one is no array */
     mf_value equal = mf_equal(mf_expand_dims(mf_ravel(x), 1), mf_ravel(among));
     return mf_reshape(mf_any(equal, 1), mf_shape_of(x));
 }
 
-/* Of those that `chosen` marks the first ones, in (size); `otherwise` where there are fewer. */
+/* The first `size` values where chosen is true; if there are fewer, padded with `otherwise`. */
 static mf_value gathered(mf_value values, mf_value chosen, int64_t size, mf_value otherwise)
 {
     mf_value place = mf_sub(mf_cumsum(mf_astype(chosen, MF_I32), 0), 1);

@@ -1,11 +1,11 @@
-/* Functions known by samples: interp, trapezoid, gradient, polyval, polyfit, vander, convolve, correlate.
- * Invariant: sums over neighbours and windows are slices or one convolution, so that their gradients are too. */
+/* Sampled functions and polynomials: interp, trapezoid, gradient, polyval, polyfit, vander, convolve, correlate.
+ * Invariant: sums over neighbours and windows are composed of slices or one convolution, and get their gradients from these. */
 #include "numpy/axis.h"
 #include "numpy/floats.h"
 
 #include <float.h>
 
-/* The line through the two points between which x lies; those of the ends go on flat. */
+/* Linear interpolation between the two samples around x; constant beyond the first and the last. */
 mf_value(mf_interp)(mf_value x, mf_value xp, mf_value fp)
 {
     MF_LAYER;
@@ -21,7 +21,7 @@ mf_value(mf_interp)(mf_value x, mf_value xp, mf_value fp)
     mf_value right = mf_clip(mf_searchsorted(xp, mf_stop_gradient(x), true), mf_i(last ? 1 : 0), mf_i(last));
     mf_value left = mf_maximum(mf_sub(right, 1), 0);
     mf_value x0 = mf_take(xp, left, 0), f0 = mf_take(fp, left, 0), dx = mf_sub(mf_take(xp, right, 0), x0);
-    mf_value flat = mf_less_equal(mf_abs(dx), mf_dtype_of(dx) == MF_F64 ? 0x1p-104 : 0x1p-46); /* the spacing of epsilon */
+    mf_value flat = mf_less_equal(mf_abs(dx), mf_dtype_of(dx) == MF_F64 ? 0x1p-104 : 0x1p-46); /* np.spacing(eps), as in JAX */
     mf_value share = mf_div(mf_sub(x, x0), mf_where(flat, 1, dx));
     mf_value f = mf_where(flat, f0, mf_add(f0, mf_mul(share, mf_sub(mf_take(fp, right, 0), f0))));
     f = mf_where(mf_less(x, mf_get(xp, 0)), mf_get(fp, 0), f);
@@ -50,7 +50,7 @@ mf_value mf_trapezoid_opt(mf_value y, const mf_trapezoid_options *o)
 
 mf_value(mf_trapezoid)(mf_value y) { return mf_trapezoid_opt(y, NULL); }
 
-/* Central differences inside, one-sided ones at both ends. */
+/* Central differences in the interior, one-sided differences at both ends. */
 static mf_value slope(mf_value x, double spacing, int at)
 {
     int64_t n = mf_dim(x, at);
@@ -101,7 +101,7 @@ mf_value mf_vander_opt(mf_value x, const mf_vander_options *o)
 
 mf_value(mf_vander)(mf_value x) { return mf_vander_opt(x, NULL); }
 
-/* By columns of one length, for powers of x differ by orders of magnitude. */
+/* Normalises the columns of the Vandermonde matrix, because powers of x differ by orders of magnitude. */
 mf_value(mf_polyfit)(mf_value x, mf_value y, int64_t degree)
 {
     MF_LAYER;
@@ -129,10 +129,11 @@ static mf_value no_vectors(mf_value a, mf_value v, const char *op)
     return mf_make_error(MF_ERROR_SHAPE, "%s: two vectors are needed, not %s and %s", op, mf_str(mf_shape_of(a)), mf_str(mf_shape_of(v)));
 }
 
-/* The sum of line[n + i] window[i] over windows that lie inside (valid), reach as far as they can (full), or begin `before` places in front. */
+/* out[n] = sum over i of line[n + i] * window[i], for windows inside the line (valid), all windows that overlap it (full), or from `before`
+ * elements in front of it on (same). */
 static mf_value slid(mf_value line, mf_value window, mf_convolve_mode mode, int64_t before)
 {
-    mf_value zero = numpy_float(mf_mul(mf_zeros_like(mf_get(line, 0)), mf_zeros_like(mf_get(window, 0)))); /* of the common type */
+    mf_value zero = numpy_float(mf_mul(mf_zeros_like(mf_get(line, 0)), mf_zeros_like(mf_get(window, 0)))); /* of the promoted dtype */
     int64_t n = mf_size(line), k = mf_size(window), low = mode == MF_CONVOLVE_FULL ? k - 1 : mode == MF_CONVOLVE_SAME ? before : 0;
     int64_t high = mode == MF_CONVOLVE_SAME ? k - 1 - low : low;
     line = mf_reshape(mf_add(line, zero), MF_SHAPE(1, n, 1));

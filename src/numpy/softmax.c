@@ -1,9 +1,9 @@
-/* logsumexp, softmax, log_softmax, and the smooth activations gelu, silu, softplus.
- * Invariant: the greatest element is taken out before exponentials, so nothing overflows; no gradient flows through it. */
+/* logsumexp, softmax, log_softmax, standardize, and the smooth activations (gelu, silu, softplus, ...).
+ * Invariant: the maximum is subtracted before exponentials, so nothing overflows; no gradient flows through it. */
 #include "numpy/axis.h"
 #include "numpy/floats.h"
 
-/* Of complex numbers the greatest real part, which is what makes an exponential large; of no numbers 0. */
+/* The maximum; of complex numbers the maximum of the real parts, which determine the size of the exponentials; 0 if x is empty. */
 static mf_value greatest(mf_value x, mf_axis axis)
 {
     if (mf_size(x) == 0)
@@ -18,7 +18,7 @@ mf_value(mf_logsumexp)(mf_value x, mf_axis axis)
     if (!numpy_reduces(&x, axis, "logsumexp"))
         return x;
     mf_value top = greatest(x, axis);
-    top = mf_where(mf_isfinite(top), top, 0); /* minus infinity everywhere: its logsumexp, not NaN */
+    top = mf_where(mf_isfinite(top), top, 0); /* if all are -inf, the result must be -inf, not NaN */
     mf_value sum = mf_sum(mf_exp(mf_sub(x, top)), .axis = axis);
     return mf_add(mf_log(sum), mf_squeeze(top, axis));
 }
@@ -43,7 +43,7 @@ mf_value(mf_log_softmax)(mf_value x, mf_axis axis)
     return mf_sub(shifted, mf_log(mf_sum(mf_exp(shifted), .axis = axis, .keepdims = true)));
 }
 
-/* By tanh, as jax.nn.gelu does unless told otherwise: x (1 + t) / 2 with t = tanh(sqrt(2 / pi) (x + 0.044715 x^3)). */
+/* The tanh approximation, jax.nn.gelu's default: x * (1 + t) / 2 with t = tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)). */
 typedef struct gelu_parts {
     mf_value square, t, share; /* share = (1 + t) / 2 */
 } gelu_parts;
@@ -58,7 +58,8 @@ static gelu_parts gelu_parts_of(mf_value x)
 
 static mf_value gelu(mf_value x) { return mf_mul(x, gelu_parts_of(x).share); }
 
-/* Half of the products that the parts' slopes would take; where share or 1 - t is 0, so is what follows, however large x. */
+/* share + share * x * (1 - t) * (root + 3 * cubic * x^2): half the multiplications of the chain rule. For large |x|, share or 1 - t is
+ * exactly 0. */
 static mf_value gelu_jvp(mf_value primals, mf_value tangents)
 {
     mf_value x = mf_get(primals, 0);
@@ -130,7 +131,8 @@ mf_value mf_standardize_opt(mf_value x, const mf_standardize_options *o)
 
 mf_value(mf_standardize)(mf_value x) { return mf_standardize_opt(x, NULL); }
 
-/* log(1 + e^x); of real numbers with one exponential and no custom rule. At 0 the first term has slope 1, the second -1/2, because that of abs is 1 there. */
+/* log(1 + e^x). For real numbers max(x, 0) + log1p(e^-|x|), which needs no custom derivative: at 0 the first term has slope 1 and the
+ * second -1/2, because abs has slope 1 there. */
 mf_value(mf_softplus)(mf_value x)
 {
     MF_LAYER;

@@ -1,6 +1,6 @@
-/* Solutions, inverses and determinants by factors.
- * Invariant: a vector goes in and comes out as a vector, a matrix of columns as one. Derivatives use the factors that the value used,
- * and no derivative of factors until a second one is asked for. */
+/* Linear systems, inverses and determinants, by matrix factorisations.
+ * Invariant: a vector b gives a vector, a matrix of columns gives a matrix. First derivatives reuse the factors of the value and do not
+ * differentiate the factorisation; only higher derivatives do. */
 #include "numpy/floats.h"
 
 #include <float.h>
@@ -29,7 +29,7 @@ mf_value(mf_solve_spd)(mf_value a, mf_value b)
     return mf_cho_solve(mf_cholesky(a), b);
 }
 
-/* ---- checks: an error, or none */
+/* ---- checks, which return an error or None */
 
 static bool is_inexact(mf_dtype d) { return d == MF_F16 || d == MF_BF16 || d == MF_F32 || d == MF_F64 || d == MF_C64 || d == MF_C128; }
 
@@ -43,7 +43,7 @@ static mf_value check_square(mf_value a, const char *what)
     return mf_none();
 }
 
-/* Both in the dtype that their quotient has. */
+/* Converts both to the dtype of their quotient. */
 static void join_dtypes(mf_value *a, mf_value *b)
 {
     mf_dtype first = mf_dtype_of(*a), second = mf_dtype_of(*b);
@@ -56,7 +56,7 @@ static void join_dtypes(mf_value *a, mf_value *b)
 
 /* ---- solve */
 
-/* x with the leading dimensions that x and y have together. */
+/* x with its batch dimensions broadcast against those of y. */
 static mf_value with_batch_of(mf_value x, mf_value y)
 {
     int rank = mf_ndim(x) > mf_ndim(y) ? mf_ndim(x) : mf_ndim(y), mine = rank - mf_ndim(x), its = rank - mf_ndim(y);
@@ -75,7 +75,8 @@ static mf_value rows_permuted(mf_value x, mf_value permutation)
     return mf_take_along_axis(x, mf_broadcast_to(mf_expand_dims(permutation, -1), mf_shape_of(x)), mf_ndim(x) - 2);
 }
 
-/* x of a x = b, the factors being those of a: NaN where they are not finite, for some libraries skip what is multiplied by 0. */
+/* Solves a x = b by the LU factors of a. NaN if the factors are not finite: some BLAS libraries skip products with 0, which would hide it.
+ * */
 static mf_value lu_solve(mf_value factors, mf_value b)
 {
     mf_value lu = mf_get(factors, 0), x = rows_permuted(b, mf_get(factors, 2));
@@ -126,7 +127,7 @@ mf_value(mf_inv)(mf_value a)
 static mf_value diagonal(mf_value a) { return mf_einsum("...ii->...i", a); }
 static mf_value trace(mf_value a) { return mf_sum(diagonal(a), -1); }
 
-/* -1 where an odd number of rows was exchanged, else 1. */
+/* The sign of the permutation: -1 for an odd number of row exchanges, else 1. */
 static mf_value parity(mf_value pivots, mf_dtype dtype)
 {
     mf_value moved = mf_sum(mf_not_equal(pivots, mf_arange(mf_dim(pivots, -1), MF_I32)), -1);
@@ -139,8 +140,8 @@ static mf_value determinant(mf_value a)
     return mf_mul(parity(mf_get(factors, 1), mf_dtype_of(a)), mf_prod(diagonal(mf_get(factors, 0)), -1));
 }
 
-/* The adjugate of a times b, for four rows and more: det(a) a^-1 b by the factors, where the last pivot, the only one that may be 0, is
- * divided out of the determinant. Of a rank below n - 1 the adjugate is 0. */
+/* adj(a) b for n >= 4: det(a) a^-1 b by the LU factors, with the last pivot cancelled from the determinant, because it is 0 if a has rank n
+ * - 1. If another pivot is 0, a is taken to have a lower rank, for which the adjugate is 0. */
 static mf_value adjugate_times(mf_value a, mf_value b)
 {
     int n = (int)mf_dim(a, -1);
@@ -159,7 +160,7 @@ static mf_value adjugate_times(mf_value a, mf_value b)
     return mf_where(flat, mf_zeros_like(x), x);
 }
 
-/* d det(a) = tr(adj(a) da), Jacobi's formula. */
+/* Jacobi's formula: d det(a) = tr(adj(a) da). */
 static mf_value determinant_rule(mf_value primals, mf_value tangents)
 {
     mf_value a = mf_get(primals, 0);
@@ -173,7 +174,7 @@ static mf_value entry(mf_value a, int row, int column)
     return mf_squeeze(line, mf_axes(-2, -1));
 }
 
-/* a_i0 a_(i+1)1 ... along the diagonals of up to three rows, which are all products there are. */
+/* The rule of Sarrus, for n <= 3. */
 static mf_value small_determinant(mf_value a)
 {
     int n = (int)mf_dim(a, -1);
@@ -212,7 +213,7 @@ static mf_value sign_and_logarithm(mf_value a)
     return mf_tuple(mf_where(zero, mf_zeros_like(sign), sign), mf_sum(mf_log(size), -1));
 }
 
-/* d log det(a) = tr(a^-1 da): its real part is the logarithm's, the rest turns the phase. */
+/* d log det(a) = tr(a^-1 da): the real part is the derivative of the logarithm, the imaginary part that of the phase. */
 static mf_value sign_and_logarithm_rule(mf_value primals, mf_value tangents)
 {
     mf_value a = mf_get(primals, 0), out = sign_and_logarithm(a), sign = mf_get(out, 0);

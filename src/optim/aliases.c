@@ -1,4 +1,4 @@
-/* The optimisers by their names: flat chains, whose state is one dict of what the parts remember and one count of steps for all. */
+/* Optax's named optimisers (adam, sgd, ...) as flat chains: the state is one dict with the items of all parts, which share one "count". */
 #include "optim/transformation.h"
 
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 
 /* ---- flat chains */
 
-/* The whole state with the items of a part's; "count" belongs to all. */
+/* The whole state with the items of one part's state, except the shared "count". */
 static mf_value with_items(mf_value whole, mf_value part)
 {
     int n = mf_kind_of(part) == MF_KIND_DICT ? mf_len(part) : 0;
@@ -28,7 +28,7 @@ static mf_value flat_init(const mf_transformation *t, mf_value params)
     return whole;
 }
 
-/* What of the whole state a part knows: by the keys of its rule. */
+/* The items of the state that belong to a part, selected by its rule's keys. */
 static mf_value part_of(mf_value state, const char *keys)
 {
     char copy[256], *rest = copy;
@@ -58,7 +58,7 @@ static mf_value flat_update(const mf_transformation *t, mf_value updates, mf_val
 
 static const mf_transformation_rule flat_rule = { "flat", NULL, .flat = true, .init = flat_init, .update = flat_update };
 
-/* Those of the parts that are set. */
+/* A flat chain of the parts that are set. */
 static mf_optimizer flat(const char *name, mf_optimizer a, mf_optimizer b, mf_optimizer c, mf_optimizer d)
 {
     const mf_optimizer given[] = { a, b, c, d };
@@ -67,14 +67,14 @@ static mf_optimizer flat(const char *name, mf_optimizer a, mf_optimizer b, mf_op
     for (int i = 0; i < 4; i++)
         if (given[i].handle)
             parts[count++] = given[i];
-    if (count < 1) /* this is the child of a fork */
+    if (count < 1) /* only in the child of a fork, where all parts are unset */
         return (mf_optimizer){ 0 };
     return mf_transformation_make(&(mf_transformation){ .rule = &flat_rule, .name = name }, parts, count);
 }
 
 static const mf_optimizer nothing;
 
-/* ---- adam and its kin */
+/* ---- adam and its variants */
 
 mf_optimizer mf_adam_opt(const mf_adam_options *o)
 {

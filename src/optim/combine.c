@@ -1,11 +1,11 @@
-/* Transformations of transformations: chains, parts of a tree, several gradients a step, and steps that are left out. */
+/* Wrappers of transformations: chain, masked, multi_transform, multi_steps (gradient accumulation), apply_if_finite. */
 #include "optim/transformation.h"
 
 #include <stdlib.h>
 
-/* ---- chains: the state is a tuple of the parts' */
+/* ---- chain: the state is a tuple of the parts' states */
 
-/* A tuple of what each part gives. */
+/* The tuple of give(t, i, context) for each part i. */
 static mf_value of_parts(const mf_transformation *t, mf_value (*give)(const mf_transformation *t, int i, void *context), void *context)
 {
     mf_value *all = malloc(((size_t)t->count + 1) * sizeof *all);
@@ -53,7 +53,7 @@ mf_optimizer mf_chain_n(const mf_optimizer *transformations, int count)
     return mf_transformation_make(&(mf_transformation){ .rule = &chain_rule, .name = "chain" }, transformations, count);
 }
 
-/* ---- a part of the tree: what the mask leaves out is None inside, and passes */
+/* ---- masked: the inner transformation sees None for the leaves that the mask rejects; their updates pass unchanged */
 
 static mf_value pruned_leaf(void *transformation, mf_value path, mf_value p, mf_value x)
 {
@@ -105,7 +105,7 @@ mf_optimizer mf_masked_opt(mf_optimizer inner, const mf_masked_options *o)
     return mf_transformation_make(&t, &inner, 1);
 }
 
-/* ---- a transformation for each part: masked ones, of which a leaf has the first that accepts it */
+/* ---- multi_transform: a masked transformation for each filter; a leaf belongs to the first filter that accepts it */
 
 mf_transform_part_ mf_transform_part_filter(mf_filter which) { return (mf_transform_part_){ .is_filter = true, .which = which }; }
 mf_transform_part_ mf_transform_part_transform(mf_optimizer transform) { return (mf_transform_part_){ .transform = transform }; }
@@ -131,7 +131,7 @@ static mf_value partition_init(const mf_transformation *t, mf_value params)
 static const mf_transformation_rule partition_rule = { "multi_transform", NULL, .tuple_of_parts = true, .init = partition_init,
                                                        .update = chain_update };
 
-/* Filter i and none before it. */
+/* Accepts what filter i accepts and no filter before it. */
 static mf_filter first_accepting(const mf_transform_part_ *parts, const mf_filter *filters, int i)
 {
     mf_filter both[] = { parts[2 * i].which, mf_filter_not(mf_filter_any_n(filters, i)) };
@@ -163,7 +163,7 @@ mf_optimizer mf_multi_transform_n(const mf_transform_part_ *parts, int count)
     return made;
 }
 
-/* ---- several gradients a step: flag every_k */
+/* ---- multi_steps: averages every_k gradients for one update. flag: every_k */
 
 typedef struct emission {
     mf_value emit, mini_step;
@@ -214,7 +214,7 @@ mf_optimizer mf_multi_steps(mf_optimizer inner, int every_k)
     return mf_transformation_make(&(mf_transformation){ .rule = &multi_rule, .name = "multi_steps", .flag = { every_k } }, &inner, 1);
 }
 
-/* ---- steps whose gradients are not finite are left out: flag max_consecutive_errors */
+/* ---- apply_if_finite: skips updates with gradients that are not finite. flag: max_consecutive_errors */
 
 static mf_value finite_init(const mf_transformation *t, mf_value params)
 {

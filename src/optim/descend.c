@@ -1,7 +1,7 @@
-/* Transformations that remember nothing but the count of steps: rates and schedules, clipping, weight decay, and zeros. */
+/* Transformations whose state is at most the step count: learning rates and schedules, clipping, weight decay, set_to_zero. */
 #include "optim/transformation.h"
 
-/* ---- rates: number step_size; or a schedule and number its sign */
+/* ---- rates. number: step_size or, with a schedule, the sign */
 
 static mf_value scale_update(const mf_transformation *t, mf_value updates, mf_value *state, mf_value params)
 {
@@ -68,7 +68,7 @@ mf_optimizer mf_scale_by_sign(void)
     return mf_transformation_make(&(mf_transformation){ .rule = &sign_rule, .name = "scale_by_sign" }, NULL, 0);
 }
 
-/* ---- clipping: number the limit */
+/* ---- clipping. number: the limit */
 
 static mf_value clip_leaf(void *limit, mf_value x) { return mf_clip(x, -*(double *)limit, *(double *)limit); }
 
@@ -114,7 +114,7 @@ mf_optimizer mf_clip_by_global_norm(double max_norm)
                                   NULL, 0);
 }
 
-/* ---- weight decay: number the weight */
+/* ---- weight decay. number: weight_decay */
 
 static mf_value decay_leaf(void *transformation, mf_value path, mf_value g, mf_value p)
 {

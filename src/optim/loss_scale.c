@@ -1,5 +1,5 @@
-/* Loss scaling for f16 as jmp's DynamicLossScale: the scale is a power of the factor that grows after steps whose gradients were all
- * finite, and shrinks after others. Its state is a tree, so it moves on inside every transform. */
+/* Loss scaling for f16, as jmp's DynamicLossScale: after `period` consecutive steps with finite gradients the scale is multiplied by the
+ * factor; after a step with others it is divided by it. The state is a tree, so it works inside every transform. */
 #include <manyfold.h>
 
 mf_value mf_dynamic_loss_scale(double initial)

@@ -1,5 +1,5 @@
-/* Schedules: functions from the count of steps, from 0, to a rate. Invariant: they are closures over numbers alone, all of whose bytes are
- * set, so equal ones are one function. */
+/* Schedules: functions from the step count, which starts at 0, to a rate. Invariant: they are closures over plain numbers with all bytes
+ * set (no padding), so schedules with equal options are the same function. */
 #include <manyfold.h>
 
 #include <math.h>
@@ -26,7 +26,7 @@ mf_function mf_constant_schedule(double value)
     return mf_closure(constant, &r);
 }
 
-/* (from - to) (1 - count / steps)^power + to */
+/* (from - to) * (1 - (count - begin) / steps)^power + to */
 static mf_value polynomial(void *context, mf_value count)
 {
     const rate *r = context;
@@ -56,7 +56,7 @@ static mf_value never(void *context, mf_value count)
                          r->staircase ? "warmup_cosine_decay_schedule" : "cosine_decay_schedule", (long long)r->steps, (long long)r->begin);
 }
 
-/* from ((1 - alpha) (1/2 (1 + cos(pi count / steps)))^power + alpha); alpha stands in `to`, the steps before in `begin` */
+/* from * ((1 - alpha) * (1/2 * (1 + cos(pi * count / steps)))^power + alpha). alpha is stored in `to`. */
 static mf_value cosine(const rate *r, mf_value count)
 {
     mf_value at = mf_minimum(in_f32(count), (double)r->steps);
@@ -98,7 +98,7 @@ mf_function mf_warmup_cosine_decay_schedule_opt(double init_value, double peak_v
     return decay_steps > warmup_steps ? mf_closure(warm_cosine, &w) : mf_closure(never, &wrong);
 }
 
-/* from decay^(count / steps), never beyond `to` */
+/* from * decay^(count / steps), limited by `to` unless that is 0 */
 static mf_value exponential(void *context, mf_value count)
 {
     const rate *r = context;

@@ -1,4 +1,4 @@
-/* Transformations that scale gradients by what they remember of them: optax's scale_by_*, trace and ema. */
+/* Transformations with accumulated state: Optax's scale_by_*, trace and ema. */
 #include "optim/transformation.h"
 
 /* ---- moments */
@@ -14,7 +14,7 @@ static mf_value moment_leaf(void *context, mf_value g, mf_value m)
     return mf_add(mf_mul(o->order == 2 ? mf_square(g) : g, 1 - o->decay), mf_mul(m, o->decay));
 }
 
-/* (1 - decay) g^order + decay m */
+/* (1 - decay) * g^order + decay * m */
 static mf_value update_moment(mf_value updates, mf_value moments, double decay, int order)
 {
     moment o = { decay, order };
@@ -30,7 +30,7 @@ static mf_value corrected(mf_value tree, double decay, mf_value count)
     return mf_tree_map(mf_closure(divide_leaf, &by), tree);
 }
 
-/* ---- adam: number b1, b2, eps, eps_root; flag nesterov */
+/* ---- adam. number: b1, b2, eps, eps_root; flag: nesterov */
 
 static mf_value adam_init(const mf_transformation *t, mf_value params)
 {
@@ -77,7 +77,7 @@ mf_optimizer mf_scale_by_adam_opt(const mf_scale_by_adam_options *o)
                                   NULL, 0);
 }
 
-/* ---- rms, and stddev, which is centred: number decay, eps, initial_scale; flag eps_in_sqrt, bias_correction */
+/* ---- rms, and stddev (centred). number: decay, eps, initial_scale; flag: eps_in_sqrt, bias_correction */
 
 static mf_value filled(void *with, mf_value x) { return mf_full_like(x, *(double *)with); }
 static mf_value full(mf_value params, double with) { return mf_tree_map(mf_closure(filled, &with), params); }
@@ -151,7 +151,7 @@ mf_optimizer mf_scale_by_stddev_opt(const mf_scale_by_rms_options *o)
     return o ? by_rms(&stddev_rule, o) : mf_scale_by_stddev();
 }
 
-/* ---- rss: number initial_accumulator_value, eps */
+/* ---- rss. number: initial_accumulator_value, eps */
 
 static mf_value rss_init(const mf_transformation *t, mf_value params) { return mf_dict("sum_of_squares", full(params, t->number[0])); }
 
@@ -181,7 +181,7 @@ mf_optimizer mf_scale_by_rss_opt(const mf_scale_by_rss_options *o)
         &(mf_transformation){ .rule = &rss_rule, .name = "scale_by_rss", .number = { o->initial_accumulator_value, o->eps } }, NULL, 0);
 }
 
-/* ---- lion: number b1, b2 */
+/* ---- lion. number: b1, b2 */
 
 static mf_value lion_init(const mf_transformation *t, mf_value params)
 {
@@ -210,7 +210,7 @@ mf_optimizer mf_scale_by_lion_opt(const mf_scale_by_lion_options *o)
         &(mf_transformation){ .rule = &lion_rule, .name = "scale_by_lion", .number = { o->b1, o->b2 }, .dtype = o->mu_dtype }, NULL, 0);
 }
 
-/* ---- the trust ratio: number min_norm, trust_coefficient, eps */
+/* ---- trust ratio. number: min_norm, trust_coefficient, eps */
 
 typedef struct trust {
     double min_norm, coefficient, eps;
@@ -251,7 +251,7 @@ mf_optimizer mf_scale_by_trust_ratio_opt(const mf_scale_by_trust_ratio_options *
                                   NULL, 0);
 }
 
-/* ---- trace: number decay; flag nesterov */
+/* ---- trace. number: decay; flag: nesterov */
 
 static mf_value trace_init(const mf_transformation *t, mf_value params) { return mf_dict("trace", mf_zeros_in(params, t->dtype)); }
 
@@ -279,7 +279,7 @@ mf_optimizer mf_trace_updates_opt(const mf_trace_updates_options *o)
         NULL, 0);
 }
 
-/* ---- the exponential moving average: number decay; flag debias */
+/* ---- exponential moving average. number: decay; flag: debias */
 
 static mf_value ema_init(const mf_transformation *t, mf_value params)
 {

@@ -1,10 +1,12 @@
-/* Optimisers over models: a module of a model and its optimiser's state (nnx.Optimizer), and the train state, a dict (flax's TrainState).
- * Both go through maps as trees. Invariant: a step moves all of it on or, where it fails, nothing. */
+/* Optimisers over models: nnx.Optimizer, a module that contains the model and the optimiser's state; and Flax's TrainState, a dict. Both
+ * pass through transforms as trees. Invariant: an update changes everything (parameters, optimiser state, step) or, if it fails, nothing.
+ * */
 #include "optim/transformation.h"
 
 #include <string.h>
 
-/* What an optimiser module needs of its constants, as one number that a member can hold: a transformation whose mask is wrt. */
+/* The constants of an optimiser module, `tx` and the filter `wrt`, packed as one transformation whose mask is wrt: a module member can hold
+ * its number. */
 static mf_value over_update(const mf_transformation *t, mf_value updates, mf_value *state, mf_value params)
 {
     return mf_transformation_update(t->parts[0], updates, state, params);
@@ -36,14 +38,14 @@ mf_module mf_nn_optimizer_opt(mf_module model, mf_optimizer tx, const mf_nn_opti
                          mf_hidden_state(mf_count_zero()), "tx", mf_transformation_number(constants));
 }
 
-/* What goes wrong fails the call that is being traced, too: a step that is left out computes something else. */
+/* Writes the error to the states, so that a traced call fails as a whole: without the update it would compute something else. */
 static mf_status give_up(mf_module optimizer, mf_value error)
 {
     (void)mf_state_set_value(mf_member_state(optimizer, "step"), error);
     return mf_module_update(mf_member_module(optimizer, "model"), error);
 }
 
-/* Gradients by their paths from the optimizer are those in "model". */
+/* The gradients of the model: if they were taken with respect to the optimizer's states, their paths begin with "model". */
 static mf_value of_model(mf_value grads, mf_value params)
 {
     bool outer = mf_kind_of(grads) == MF_KIND_DICT && mf_len(grads) == 1 && strcmp(mf_key(grads, 0), "model") == 0;
@@ -63,7 +65,7 @@ mf_status(mf_nn_optimizer_update)(mf_module optimizer, mf_value grads)
     mf_value next = mf_state_value(opt_state), params = mf_module_values(model, t->mask);
     params = mf_optim_update(t->parts[0], of_model(grads, params), &next, params);
     const mf_value after = mf_count_after(mf_state_value(step)), moved[] = { params, next, after };
-    for (int i = 0; i < 3; i++) /* all of them move, or none does */
+    for (int i = 0; i < 3; i++) /* update all or none */
         if (mf_kind_of(moved[i]) == MF_KIND_ERROR)
             return give_up(optimizer, moved[i]);
     mf_status status = mf_module_update(model, params);
@@ -91,6 +93,6 @@ mf_value(mf_train_state_apply_gradients)(mf_optimizer tx, mf_value state, mf_val
     params = mf_optim_update(tx, grads, &opt_state, params);
     if (mf_kind_of(params) == MF_KIND_ERROR)
         return params;
-    state = mf_set(mf_set(state, opt_state, "opt_state"), params, "params"); /* what else it holds stays */
+    state = mf_set(mf_set(state, opt_state, "opt_state"), params, "params"); /* other items of the dict stay */
     return mf_set(state, mf_count_after(step), "step");
 }

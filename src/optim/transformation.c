@@ -1,5 +1,5 @@
-/* Gradient transformations: interning, states, and the public functions of every one of them. Invariant: a state that another optimizer
- * made is an error before anything is computed, and stays as it is. */
+/* Gradient transformations: interning, state checks, and the public functions that all of them share. Invariant: a state that belongs to
+ * another optimizer is an error before anything is computed, and is left unchanged. */
 #include "optim/transformation.h"
 
 #include <pthread.h>
@@ -10,11 +10,11 @@
 
 /* ---- handles */
 
-#define TAG       ((uint64_t)0x6d666f7074ull << 24) /* marks optimizer handles, so that other numbers are none */
-#define NO_MEMORY ((1u << 24) - 1)                  /* its number where memory was out */
+#define TAG       ((uint64_t)0x6d666f7074ull << 24) /* distinguishes optimizer handles from other numbers */
+#define NO_MEMORY ((1u << 24) - 1)                  /* the number of the out-of-memory transformation */
 static struct {
     pthread_mutex_t lock;
-    const mf_transformation **at; /* interned bytes, which last */
+    const mf_transformation **at; /* interned bytes, which are never freed */
     uint64_t count, room;
 } known = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -31,7 +31,7 @@ static bool make_room(void)
     return true;
 }
 
-/* The one transformation that memory was out for. */
+/* The transformation that stands for every one that could not be allocated. */
 static mf_value no_memory_init(const mf_transformation *t, mf_value params)
 {
     (void)t, (void)params;
@@ -46,7 +46,7 @@ static const mf_transformation_rule no_memory_rule = { .name = "no memory", .ini
 static const mf_transformation no_memory = { .rule = &no_memory_rule, .name = "no memory" };
 static const mf_optimizer no_memory_handle = { TAG | NO_MEMORY };
 
-/* In the child of a fork another thread's lock is held for good. */
+/* Whether this is the child of a fork, where the lock may be held forever by a thread that does not exist. */
 static bool forked(void)
 {
     mf_status status = mf_error_status(mf_none());
@@ -113,7 +113,7 @@ mf_optimizer mf_transformation_make(const mf_transformation *t, const mf_optimiz
         else if (!mf_transformation_of(parts[i]))
             return mf_transformation_wrong("%s: number %d of its transformations is no optimizer", t->name, i + 1);
     size_t size = sizeof *t + (size_t)count * sizeof *parts;
-    mf_transformation *whole = calloc(1, size); /* equal options are equal bytes */
+    mf_transformation *whole = calloc(1, size); /* zeroed padding: equal options must have equal bytes */
     if (!whole)
         return no_memory_handle;
     whole->rule = t->rule;
@@ -132,7 +132,7 @@ mf_optimizer mf_transformation_make(const mf_transformation *t, const mf_optimiz
     return handle;
 }
 
-/* ---- what is wrong with one: its name says it */
+/* ---- invalid transformations: their name is the error message */
 
 static mf_value wrong_init(const mf_transformation *t, mf_value params)
 {
@@ -182,7 +182,7 @@ static bool has_key(const char *keys, const char *key)
     return false;
 }
 
-/* The keys of the state of a flat chain, sorted. */
+/* The keys of a flat chain's state, in sorted order. */
 static void flat_keys(const mf_transformation *t, char *keys, size_t size)
 {
     static const char *const all[] = { "count", "ema", "mu", "nu", "sum_of_squares", "trace" };
@@ -203,7 +203,7 @@ static mf_value foreign(const mf_transformation *t, const char *wanted, const ch
                          wanted, have);
 }
 
-/* Unset, or the error that says that t has not made the state. An error has no keys: it travels on. */
+/* Unset, or an error: the state is not one of t's. A state that is an error itself passes: the update propagates it. */
 static mf_value check_state(const mf_transformation *t, mf_value state)
 {
     char keys[256] = "", own[256] = "", wanted[300];
@@ -238,7 +238,7 @@ mf_value mf_transformation_init(mf_optimizer part, mf_value params)
     return t->rule->init ? t->rule->init(t, params) : mf_tuple_n(NULL, 0);
 }
 
-/* A state that could not be made is the updates' error too: without all of its parts they are wrong numbers. */
+/* If the new state is an error, so are the updates: computed from an incomplete state they would be wrong. */
 mf_value mf_transformation_update(mf_optimizer part, mf_value updates, mf_value *state, mf_value params)
 {
     const mf_transformation *t = mf_transformation_of(part);
@@ -311,7 +311,7 @@ bool mf_transformation_accepts(const mf_transformation *t, mf_value path, mf_val
 mf_function mf_kept_schedule(mf_function f) { return f.handle ? mf_function_keep(f) : f; }
 mf_filter mf_kept_mask(mf_filter f) { return f.handle ? mf_filter_keep(f) : f; }
 
-/* ---- what rules share */
+/* ---- helpers of the rules */
 
 static mf_value zeros(void *dtype, mf_value x)
 {

@@ -1,13 +1,13 @@
-/* binomial: below a mean of 10 by counting geometric gaps, above by transformed rejection (Hormann's BTRS). Formulas and draws are those of
- * jax.random.binomial. Invariant: every element takes part in every round until the last one is accepted, so draws do not depend on one
- * another's fate. */
+/* binomial: for a mean up to 10 by inversion with geometric gaps, above by transformed rejection (Hormann's BTRS). Formulas and draws are
+ * those of jax.random.binomial. Invariant: every round draws for every element until the last one is accepted, so the number of an element
+ * does not depend on when others are accepted. */
 #include "random/draws.h"
 
 #include <math.h>
 
 static mf_value uniform_like(mf_value key, mf_value x) { return mf_random_uniform(key, mf_shape_of(x), mf_dtype_of(x)); }
 
-/* ---- inversion. Carries are (key, gaps, sum of the gaps, count, log(1 - p)) */
+/* ---- inversion. The carry is (key, gaps, sum of the gaps, count, log(1 - p)) */
 static mf_value some_fit(mf_value carry) { return mf_any(mf_less_equal(mf_get(carry, 2), mf_get(carry, 3))); }
 
 static mf_value next_gap(mf_value carry)
@@ -28,10 +28,10 @@ static mf_value by_inversion(mf_value key, mf_value count, mf_value p)
     return mf_sub(mf_get(mf_while(some_fit, next_gap, carry), 1), 1);
 }
 
-/* ---- rejection. Carries are (key, draws, accepted, count, p) */
+/* ---- rejection. The carry is (key, draws, accepted, count, p) */
 static mf_value is_incomplete(mf_value carry) { return mf_logical_not(mf_all(mf_get(carry, 2))); }
 
-/* log(k!) less Stirling's formula for it: from a table up to 9, by the series' first terms above. */
+/* log(k!) minus Stirling's approximation of it: from a table for k up to 9, else by the first terms of the series. */
 static mf_value stirling_tail(mf_value k)
 {
     static const double tails[] = { 0.0810614667953272, 0.0413406959554092, 0.0276779256849983, 0.02079067210376509, 0.0166446911898211,
@@ -46,7 +46,7 @@ static mf_value stirling_tail(mf_value k)
 
 static mf_value times_log(mf_value factor, mf_value over, mf_value under) { return mf_mul(factor, mf_log(mf_div(over, under))); }
 
-/* The logarithm of the probability of k beside that of the mode m. */
+/* log(P(k) / P(m)), m being the mode. */
 static mf_value log_ratio(mf_value k, mf_value m, mf_value count, mf_value r)
 {
     mf_value left = mf_add(mf_sub(count, m), 1), left_of_k = mf_add(mf_sub(count, k), 1);
@@ -85,7 +85,8 @@ static mf_value by_rejection(mf_value key, mf_value count, mf_value p)
     return mf_get(mf_while(is_incomplete, next_trial, mf_tuple(key, mf_full_like(p, -1), none, count, p)), 1);
 }
 
-/* By the rarer of the two outcomes; what the other way draws is computed of numbers that are soon done. */
+/* Draws the number of the rarer outcome. Both methods run for all elements; an element that does not need a method gets parameters with
+ * which it finishes quickly. */
 static mf_value binomial(mf_value key, mf_value n, mf_value p)
 {
     mf_value rare = mf_less(p, 0.5), q = mf_where(rare, p, mf_sub(1, p));

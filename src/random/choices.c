@@ -1,14 +1,13 @@
-/* Choices among a number of things: categorical, choice.
- * Invariant: what is chosen follows jax.random's order of draws. */
+/* categorical and choice. Invariant: the draws are those of jax.random, in the same order. */
 #include "random/draws.h"
 
-/* The greatest of logits plus gumbels has the softmax's probabilities. */
+/* The Gumbel-max trick: the argmax of logits plus Gumbel noise has the softmax's probabilities. */
 mf_value(mf_random_categorical)(mf_value key, mf_value logits, int axis, mf_shape draws)
 {
     MF_LAYER;
     mf_shape shape = mf_shape_of(logits), whole = draws;
     if (shape.rank < 0)
-        return mf_add(logits, 0); /* the error itself, or what says that this is no array */
+        return mf_add(logits, 0); /* the error itself, or the error that logits are no array */
     if (axis < -shape.rank || axis >= shape.rank)
         return mf_make_error(MF_ERROR_AXIS, "categorical: axis %d is out of bounds for logits of rank %d", axis, shape.rank);
     if (draws.rank < 0 || draws.rank > MF_MAX_RANK - shape.rank)
@@ -20,7 +19,7 @@ mf_value(mf_random_categorical)(mf_value key, mf_value logits, int axis, mf_shap
     return mf_argmax(mf_add(noise, logits), axis < 0 ? axis : axis - shape.rank);
 }
 
-/* Positions among n, one a draw: by the running sum of p, or without replacement by the greatest logarithms plus gumbels. */
+/* Indices below n with probabilities p: by the cumulative sum of p; without replacement, the top k of log(p) plus Gumbel noise. */
 static mf_value weighted(mf_value key, int64_t n, mf_shape shape, const mf_choice_options *o)
 {
     mf_dtype dtype = mf_dtype_of(o->p);
@@ -53,7 +52,7 @@ mf_value mf_random_choice_opt(mf_value key, mf_value x, mf_shape shape, const mf
     o = o ? o : &none;
     if (mf_ndim(x) < 0)
         return mf_add(x, 0);
-    bool numbers = mf_ndim(x) == 0; /* of 0 .. x - 1 */
+    bool numbers = mf_ndim(x) == 0; /* choose from 0 .. x - 1 */
     int axis = numbers || o->axis >= 0 ? o->axis : o->axis + mf_ndim(x);
     if (!numbers && (axis < 0 || axis >= mf_ndim(x)))
         return mf_make_error(MF_ERROR_AXIS, "choice: axis %d is out of bounds for an array of rank %d", o->axis, mf_ndim(x));

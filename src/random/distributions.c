@@ -1,11 +1,11 @@
-/* Distributions made of one or two uniform or normal numbers each. Formulas and the order of draws are those of jax/_src/random, so values
- * agree with JAX's as closely as logarithms and sums do.
- * Invariant: a number depends on its key and its position alone. */
+/* Distributions computed from one or two uniform or normal numbers per element. Formulas and the order of draws are those of
+ * jax/_src/random, so values agree with JAX's up to rounding in logarithms and sums. Invariant: a number depends only on its key and its
+ * position. */
 #include "random/draws.h"
 
 #include <float.h>
 
-/* The least normal number of a float dtype, and the distance from 1 to the next. */
+/* finfo(d).tiny, the smallest normal number, and finfo(d).eps. */
 static double tiny_of(mf_dtype d) { return d == MF_F64 ? DBL_MIN : d == MF_F16 ? 0x1p-14 : (double)FLT_MIN; }
 static double epsilon_of(mf_dtype d)
 {
@@ -20,7 +20,7 @@ static mf_value uniform_from(mf_value key, mf_shape shape, mf_dtype dtype, doubl
 mf_value(mf_random_exponential)(mf_value key, mf_shape shape, mf_dtype dtype)
 {
     MF_LAYER;
-    return mf_neg(mf_log1p(mf_neg(mf_random_uniform(key, shape, dtype)))); /* of 1 - u, so that the logarithm's argument is never 0 */
+    return mf_neg(mf_log1p(mf_neg(mf_random_uniform(key, shape, dtype)))); /* log(1 - u): u can be 0, but not 1 */
 }
 
 mf_value(mf_random_gumbel)(mf_value key, mf_shape shape, mf_dtype dtype)
@@ -70,7 +70,7 @@ mf_value(mf_random_maxwell)(mf_value key, mf_shape shape, mf_dtype dtype)
     return mf_norm(mf_random_normal(key, shape, dtype), -1);
 }
 
-/* ---- with parameters, which broadcast to the shape */
+/* ---- distributions with parameters, which broadcast to the shape */
 static mf_value broadcast(mf_value parameter, mf_shape shape, mf_dtype dtype)
 {
     return mf_broadcast_to(mf_astype(parameter, random_float(dtype)), shape);

@@ -1,7 +1,6 @@
-/* Random numbers from explicit keys, on the public header only. Bits follow JAX's partitionable threefry: element i of an array is the
- * cipher of its own row-major position, so a shard's numbers do not depend on the other shards. Formulas are those of jax/_src/random.py
- * and jax/_src/prng.py: integers agree bit for bit.
- * Every draw is one compiled program, so that its dozen steps are one loop without arrays in between. */
+/* Random numbers from explicit keys. Bits follow JAX's partitionable threefry: element i of an array is the cipher of its row-major index,
+ * so a shard's numbers do not depend on the other shards. Formulas are those of jax/_src/random.py and jax/_src/prng.py: integers agree bit
+ * for bit. Every draw is one jitted program, so that its steps fuse into one loop without intermediate arrays. Uses the public API only. */
 #include "random/draws.h"
 
 #include <math.h>
@@ -9,8 +8,8 @@
 
 #define ROOT_TWO 1.4142135623730951
 
-/* What a draw's program is compiled for: its function's context. Contexts are compared by their bytes, so there is no padding between members,
- * which a copy of the struct need not copy. */
+/* What the program of a draw is specialised for: the context of its closure. Contexts are compared by their bytes, so the struct must have
+ * no padding, whose bytes a copy need not preserve. */
 typedef struct draw {
     int64_t rank, dims[MF_MAX_RANK], dtype;
 } draw;
@@ -48,7 +47,7 @@ int64_t random_count(mf_shape shape)
     return n;
 }
 
-/* The cipher of positions 0 .. n-1 as 64-bit counters; a tuple of the high and low words, of `shape`. */
+/* The cipher of the 64-bit counters 0 .. n-1: a tuple of the high and the low words, each of `shape`. */
 static mf_value cipher_positions(mf_value key, mf_shape shape)
 {
     if (shape.rank < 0 || shape.rank > MF_MAX_RANK)
@@ -119,21 +118,21 @@ mf_value(mf_random_bits)(mf_value key, mf_shape shape, mf_dtype dtype)
 
 typedef struct float_layout {
     int bits, mantissa;
-    mf_dtype word, random_word; /* the word of the float's width; the one random bits are drawn in */
+    mf_dtype word, random_word; /* the unsigned integer of the float's width; the one that random bits are drawn in */
 } float_layout;
 
 static bool format_of(mf_dtype dtype, float_layout *f)
 {
     switch (dtype) {
     case MF_F16: *f = (float_layout){ 16, 10, MF_U16, MF_U16 }; return true;
-    case MF_BF16: *f = (float_layout){ 16, 7, MF_U16, MF_U8 }; return true; /* 7 bits of mantissa need one byte */
+    case MF_BF16: *f = (float_layout){ 16, 7, MF_U16, MF_U8 }; return true; /* the 7 bits of the mantissa fit in a byte */
     case MF_F32: *f = (float_layout){ 32, 23, MF_U32, MF_U32 }; return true;
     case MF_F64: *f = (float_layout){ 64, 52, MF_U64, MF_U64 }; return true;
     default: return false;
     }
 }
 
-/* [1, 2) by random mantissas under the exponent of 1, then down to [0, 1). */
+/* Random mantissas with the exponent of 1 give [1, 2); subtracting 1 gives [0, 1). */
 static mf_value unit_floats(mf_value key, mf_shape shape, mf_dtype dtype)
 {
     float_layout f = { 0 };
@@ -181,7 +180,7 @@ static mf_value random_bernoulli(void *context, mf_value key, mf_value p)
     return mf_less(uniform(key, shape, mf_scalar(0, mf_dtype_of(p)), mf_scalar(1, mf_dtype_of(p))), mf_broadcast_to(p, shape));
 }
 
-/* The context of a draw of floats; false: no float dtype. */
+/* The context of a draw of floats; false if dtype is no float dtype. */
 static bool float_draw(draw *d, mf_shape shape, mf_dtype dtype)
 {
     float_layout f;
@@ -208,7 +207,7 @@ mf_value(mf_random_uniform_in)(mf_value key, mf_shape shape, mf_dtype dtype, mf_
     draw d;
     if (!float_draw(&d, shape, dtype))
         return random_no_float("uniform", dtype);
-    dtype = (mf_dtype)d.dtype; /* a C number becomes one of this dtype here: as an argument it would be of 32 bits */
+    dtype = (mf_dtype)d.dtype; /* converts C numbers to the dtype here: as arguments of the call they would be 32-bit */
     return mf_call(mf_jit(mf_closure(random_uniform, &d)), key, mf_astype(low, dtype), mf_astype(high, dtype));
 }
 
@@ -260,7 +259,7 @@ static mf_dtype unsigned_of(mf_dtype dtype, int *bits)
     }
 }
 
-/* Two words a number, reduced modulo the span: (high % span * 2^bits % span + low % span) % span. */
+/* Reduces two random words modulo the span: (upper % span * (2^bits % span) + lower % span) % span. */
 static mf_value random_randint(void *context, mf_value key, mf_value from, mf_value to)
 {
     draw *d = context;
@@ -284,7 +283,7 @@ mf_value(mf_random_randint)(mf_value key, mf_shape shape, mf_value low, mf_value
     int width;
     if (unsigned_of(dtype, &width) == MF_DTYPE_DEFAULT)
         return mf_make_error(MF_ERROR_DTYPE, "randint needs an integer dtype, not %s", mf_str_dtype(dtype));
-    if (width < 32) { /* drawn in 32 bits and narrowed */
+    if (width < 32) { /* drawn as i32 and narrowed */
         bool is_signed = dtype == MF_I8 || dtype == MF_I16;
         int lowest = is_signed ? -(1 << (width - 1)) : 0, beyond = is_signed ? 1 << (width - 1) : 1 << width;
         mf_value narrow_low = mf_clip(mf_astype(low, MF_I32), lowest, beyond),
@@ -295,7 +294,8 @@ mf_value(mf_random_randint)(mf_value key, mf_shape shape, mf_value low, mf_value
     return mf_call(mf_jit(mf_closure(random_randint, &d)), key, mf_astype(low, dtype), mf_astype(high, dtype));
 }
 
-/* Lines along axis d->dtype sorted by random words, as often as it takes for equal words to be unlikely. */
+/* Shuffles x along an axis, stored in d->dtype, by sorting with random keys; repeated until a tie of keys is unlikely to bias the result.
+ * */
 static mf_value random_permutation(void *context, mf_value key, mf_value x)
 {
     draw *d = context;
@@ -316,7 +316,7 @@ mf_value mf_random_permutation_opt(mf_value key, mf_value x, const mf_permutatio
     mf_shape shape = mf_shape_of(x);
     int axis = o ? o->axis : 0, at = axis < 0 ? axis + shape.rank : axis;
     if (shape.rank < 0)
-        return mf_add(x, 0); /* the error itself, or what says that this is no array */
+        return mf_add(x, 0); /* the error itself, or the error that x is no array */
     if (shape.rank && (at < 0 || at >= shape.rank))
         return mf_make_error(MF_ERROR_AXIS, "mf_random_permutation: axis %d is out of bounds for an array of rank %d", axis, shape.rank);
     int64_t count = shape.rank ? shape.dims[at] : mf_item_i64(x);

@@ -1,11 +1,11 @@
-/* gamma, and the distributions that are made of it: loggamma, beta, dirichlet, chisquare, f, t, generalized_normal, ball. Formulas and the
- * order of draws are those of jax/_src/random.
- * Invariant: the rejecting loop runs for each element by itself, with a key of its own, so a number depends on nothing else. */
+/* gamma, and the distributions computed from it: loggamma, beta, dirichlet, chisquare, f, t, generalized_normal, ball. Formulas and the
+ * order of draws are those of jax/_src/random. Invariant: the rejection loop runs for each element separately, with its own key, so a
+ * number does not depend on the other elements. */
 #include "random/draws.h"
 
-/* ---- gamma, by Marsaglia and Tsang: (1 + c normal)^3 times d, accepted or drawn again */
+/* ---- gamma, by the rejection method of Marsaglia and Tsang: d * (1 + c * normal)^3 */
 
-/* Carries are (key, x, v, c): the cubic's base is positive at last. */
+/* The inner loop draws until v = 1 + c * x is positive. The carry is (key, x, v, c). */
 static mf_value base_is_not_positive(mf_value carry) { return mf_less_equal(mf_get(carry, 2), mf_zeros_like(mf_get(carry, 2))); }
 
 static mf_value next_base(mf_value carry)
@@ -15,7 +15,7 @@ static mf_value next_base(mf_value carry)
     return mf_tuple(mf_get(keys, 0), x, mf_add(mf_ones_like(x), mf_mul(x, c)), c);
 }
 
-/* Carries are (key, x squared, v cubed, u, c, d). */
+/* The outer loop's carry is (key, x^2, v^3, u, c, d). */
 static mf_value is_rejected(mf_value carry)
 {
     mf_value x = mf_get(carry, 1), v = mf_get(carry, 2), u = mf_get(carry, 3), d = mf_get(carry, 5), one = mf_ones_like(v);
@@ -33,7 +33,7 @@ static mf_value next_trial(mf_value carry)
     return mf_tuple(mf_get(keys, 0), mf_mul(x, x), mf_mul(mf_mul(v, v), v), u, c, mf_get(carry, 5));
 }
 
-/* Gamma(a), or its logarithm, which small a need: below 1 it is that of a + 1 times u^(1/a). */
+/* Gamma(a), or its logarithm, because for small a the number itself underflows. For a < 1 it is Gamma(a + 1) * u^(1/a). */
 static mf_value drawn(mf_value key, mf_value a, bool logarithm)
 {
     mf_dtype dtype = mf_dtype_of(a);
@@ -52,7 +52,7 @@ static mf_value loggamma_of_one(mf_value key, mf_value a) { return drawn(key, a,
 static mf_value gamma_of_each(mf_value keys, mf_value a) { return mf_call(mf_vmap(gamma_of_one), keys, a); }
 static mf_value loggamma_of_each(mf_value keys, mf_value a) { return mf_call(mf_vmap(loggamma_of_one), keys, a); }
 
-/* Differentiating the accepted draw would forget how acceptance moves; keys have no tangent. */
+/* Differentiating through the loop would ignore that acceptance depends on a, so this is the implicit derivative. Keys have no tangent. */
 static mf_value gamma_jvp(mf_value primals, mf_value tangents)
 {
     mf_value a = mf_get(primals, 1), draws = gamma_of_each(mf_get(primals, 0), a);
@@ -87,9 +87,9 @@ mf_value(mf_random_loggamma)(mf_value key, mf_value a, mf_shape shape, mf_dtype 
     return each(key, a, shape, dtype, mf_custom_jvp(loggamma_of_each, loggamma_jvp), "loggamma");
 }
 
-/* ---- made of gammas */
+/* ---- computed from gamma */
 
-/* The share of the first of two gammas in their sum, which may be too small for a float. */
+/* x / (x + y) for two gammas, computed from logarithms because both may underflow. */
 mf_value(mf_random_beta)(mf_value key, mf_value a, mf_value b, mf_shape shape, mf_dtype dtype)
 {
     MF_LAYER;
@@ -119,7 +119,7 @@ mf_value(mf_random_chisquare)(mf_value key, mf_value df, mf_shape shape, mf_dtyp
 mf_value(mf_random_f)(mf_value key, mf_value dfnum, mf_value dfden, mf_shape shape, mf_dtype dtype)
 {
     MF_LAYER;
-    mf_value keys = mf_random_split(key, 2); /* the denominator's first */
+    mf_value keys = mf_random_split(key, 2); /* the denominator uses the first key */
     mf_value numerator = mf_random_chisquare(mf_get(keys, 1), dfnum, shape, dtype),
              denominator = mf_random_chisquare(mf_get(keys, 0), dfden, shape, dtype);
     mf_dtype d = mf_dtype_of(numerator);
@@ -134,7 +134,7 @@ mf_value(mf_random_t)(mf_value key, mf_value df, mf_shape shape, mf_dtype dtype)
     return mf_mul(n, mf_sqrt(mf_div(half, mf_random_gamma(mf_get(keys, 1), half, shape, dtype))));
 }
 
-/* The p-norm's counterpart of the normal distribution. */
+/* Density proportional to exp(-|x|^p). */
 mf_value(mf_random_generalized_normal)(mf_value key, double p, mf_shape shape, mf_dtype dtype)
 {
     MF_LAYER;
@@ -142,7 +142,7 @@ mf_value(mf_random_generalized_normal)(mf_value key, double p, mf_shape shape, m
     return mf_mul(mf_random_rademacher(mf_get(keys, 1), shape, random_float(dtype)), mf_pow(g, mf_scalar(1 / p, random_float(dtype))));
 }
 
-/* Uniform in the unit ball of the p-norm. */
+/* Uniform in the unit ball of the p-norm in d dimensions. */
 mf_value(mf_random_ball)(mf_value key, int d, double p, mf_shape shape, mf_dtype dtype)
 {
     MF_LAYER;

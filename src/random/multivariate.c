@@ -1,5 +1,5 @@
-/* Distributions of vectors and matrices: multivariate_normal, orthogonal.
- * Invariant: draws are jax.random's; the factor of a covariance is Cholesky's. */
+/* Distributions of vectors and matrices: multivariate_normal, orthogonal. Invariant: the draws are those of jax.random; a covariance is
+ * factored by Cholesky decomposition. */
 #include "random/draws.h"
 
 mf_value(mf_random_multivariate_normal)(mf_value key, mf_value mean, mf_value cov, mf_shape shape, mf_dtype dtype)
@@ -20,7 +20,7 @@ mf_value(mf_random_multivariate_normal)(mf_value key, mf_value mean, mf_value co
     return mf_add(mf_astype(mean, dtype), turned);
 }
 
-/* Q of normal numbers, with the signs that make R's diagonal positive: evenly distributed. */
+/* The Q factor of a matrix of normal numbers, with the signs that make R's diagonal positive: uniform in the Haar measure. */
 mf_value(mf_random_orthogonal)(mf_value key, int n, mf_shape shape, mf_dtype dtype)
 {
     MF_LAYER;

@@ -1,15 +1,16 @@
-/* poisson: below 10 by counting factors (Knuth), above by transformed rejection (Hormann). Formulas and draws are those of jax/_src/random.
- * Invariant: every element takes part in every round, until the last one is accepted, so draws do not depend on one another's fate. */
+/* poisson: for lam below 10 by multiplying uniforms (Knuth), else by transformed rejection (Hormann). Formulas and draws are those of
+ * jax/_src/random. Invariant: every round draws for every element until the last one is accepted, so the number of an element does not
+ * depend on when others are accepted. */
 #include "random/draws.h"
 
-/* Carries are (k, key, log_product, lam): uniform factors until their product is below e^-lam. */
+/* Multiplies uniforms until their product is at most e^-lam. The carry is (k, key, log_product, lam). */
 static mf_value counts_on(mf_value carry) { return mf_any(mf_greater(mf_get(carry, 2), mf_neg(mf_get(carry, 3)))); }
 
 static mf_value next_factor(mf_value carry)
 {
     mf_value keys = mf_random_split(mf_get(carry, 1), 2), product = mf_get(carry, 2), lam = mf_get(carry, 3);
     if (mf_is_error(lam))
-        return lam; /* which has no shape */
+        return lam; /* an error has no shape */
     mf_value k = mf_add(mf_get(carry, 0), mf_astype(mf_greater(product, mf_neg(lam)), MF_I32));
     mf_value u = mf_random_uniform(mf_get(keys, 1), mf_shape_of(lam), MF_F32);
     return mf_tuple(k, mf_get(keys, 0), mf_add(product, mf_log(u)), lam);
@@ -21,7 +22,7 @@ static mf_value counted(mf_value key, mf_value lam)
     return mf_sub(mf_get(mf_while(counts_on, next_factor, mf_tuple(mf_astype(zero, MF_I32), key, zero, lam)), 0), 1);
 }
 
-/* Carries are (k, accepted, key, lam). */
+/* The carry is (k, accepted, key, lam). */
 static mf_value is_incomplete(mf_value carry) { return mf_logical_not(mf_all(mf_get(carry, 1))); }
 
 static mf_value next_trial(mf_value carry)

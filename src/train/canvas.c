@@ -1,5 +1,5 @@
-/* Drawing. Invariant: nothing is written beyond the sheet. Lines are as dark in a pixel as they cover it, by the distance of its centre; the
- * letters are bitmaps of five by seven dots, each dot four pixels. */
+/* Drawing. Invariant: no pixel outside the canvas is written. Lines are antialiased: a pixel's coverage is estimated from the distance of
+ * its centre. Letters are bitmaps of 5 by 8 dots, each dot 2 by 2 pixels. */
 #include "train/canvas.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 
 enum { INK = 0x333333 };
 
-/* From the blank to the tilde: five columns a letter, the lowest bit on top. */
+/* ASCII from space to tilde: five columns for each letter; the lowest bit is the top row. */
 static const unsigned char font[95][5] = {
     /* clang-format off */
     { 0x00, 0x00, 0x00, 0x00, 0x00 }, { 0x00, 0x00, 0x5f, 0x00, 0x00 }, { 0x00, 0x07, 0x00, 0x07, 0x00 }, { 0x14, 0x7f, 0x14, 0x7f, 0x14 },
@@ -124,7 +124,7 @@ static void paint_letter(mf_canvas *c, int x, int y, char letter)
                 blend(c, x + 2 * column + dot % 2, y + 2 * row + dot / 2, 1, INK);
 }
 
-static bool goes_on(char byte) { return ((unsigned char)byte & 0xc0) == 0x80; } /* of a character of several bytes */
+static bool goes_on(char byte) { return ((unsigned char)byte & 0xc0) == 0x80; } /* a UTF-8 continuation byte */
 
 void mf_canvas_text(mf_canvas *c, double x, double y, int anchor, const char *text)
 {

@@ -1,4 +1,5 @@
-/* A sheet that is drawn on as pixels and as SVG at once. Coordinates are pixels from the upper left corner. Public API only. */
+/* A canvas that draws to pixels and to SVG at the same time. Coordinates are pixels from the upper left corner. Uses the public API only.
+ * */
 #ifndef MF_TRAIN_CANVAS_H
 #define MF_TRAIN_CANVAS_H
 
@@ -12,17 +13,18 @@ typedef struct mf_canvas {
     FILE *svg;
 } mf_canvas;
 
-enum { MF_LETTER = 12, MF_LETTER_HEIGHT = 14 }; /* of a letter, with the gap behind it */
+enum { MF_LETTER = 12, MF_LETTER_HEIGHT = 14 }; /* the advance width of a letter, and its height without descenders */
 
-/* White; the SVG's text goes to `svg`. False: no memory. */
+/* A white canvas; SVG is written to `svg`. False if out of memory. */
 bool mf_canvas_open(mf_canvas *c, int width, int height, FILE *svg);
-/* Ends the SVG; false when writing it failed. The pixels are freed. */
+/* Ends the SVG and frees the pixels. False if writing failed. */
 bool mf_canvas_close(mf_canvas *c);
 /* colour: 0xrrggbb */
 void mf_canvas_line(mf_canvas *c, double x0, double y0, double x1, double y1, double thick, uint32_t colour);
-/* Through all points, of which those that are not finite are gaps. */
+/* A polyline through the points; a point that is not finite is a gap. */
 void mf_canvas_curve(mf_canvas *c, const double *x, const double *y, int64_t count, uint32_t colour);
-/* anchor: -1: it begins at x, 0: its middle is there, 1: its end. y is its middle. What is not ASCII is a question mark. */
+/* anchor: -1, 0 or 1 if x is the left end, the middle or the right end of the text. y is its vertical middle. A byte that is not printable
+ * ASCII is drawn as '?'. */
 void mf_canvas_text(mf_canvas *c, double x, double y, int anchor, const char *text);
 
 #endif

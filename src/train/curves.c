@@ -1,5 +1,6 @@
-/* Curves: a picture for each last part of a name, two in a row, each with a title, a legend, axes with round numbers, and a curve for each
- * name. Invariant: of many points the least and the greatest of each stretch are drawn, so no peak is lost. */
+/* Curves: a panel for each last part of a name ("loss" of "train/loss"), two panels in a row. A panel has a title, a legend, axes with
+ * round numbers, and a curve for each name. Invariant: of many points, the minimum and the maximum of each stretch are drawn, so no peak is
+ * lost. */
 #include "train/curves.h"
 
 #include "train/canvas.h"
@@ -32,7 +33,7 @@ typedef struct range {
 
 typedef struct panel {
     mf_canvas *canvas;
-    double left, top; /* of the whole picture */
+    double left, top; /* in the picture */
     range x, y;
 } panel;
 
@@ -52,7 +53,7 @@ static void widen(range *r, double value)
     r->high = fmax(r->high, value);
 }
 
-/* A range that is none gets a width. */
+/* Gives an empty range, or one of a single value, a width. */
 static range proper(range r)
 {
     if (!(r.low <= r.high))
@@ -61,7 +62,7 @@ static range proper(range r)
     return (range){ r.low - room, r.high + room };
 }
 
-/* 1, 2 or 5 times a power of ten: about so many of it make the range. */
+/* The step between ticks: 1, 2 or 5 times a power of ten, such that the range has about `about` steps. */
 static double round_step(range r, int about)
 {
     double raw = (r.high - r.low) / about, power = pow(10, floor(log10(raw)));
@@ -110,7 +111,7 @@ static void draw_frame(const panel *p, const char *title)
 
 static mf_value out_of_memory(void) { return mf_make_error(MF_ERROR_MEMORY, "the curves: out of memory"); }
 
-/* The places of the points, at most two a stretch, in the order of the steps. */
+/* Draws at most two points of each stretch, its minimum and its maximum, in the order of the steps. */
 static bool draw_curve(const panel *p, const mf_series *s, uint32_t colour)
 {
     int64_t stretch = s->count > 2 * STRETCHES ? (s->count + STRETCHES - 1) / STRETCHES : 1, n = 0;
@@ -137,14 +138,14 @@ static bool draw_curve(const panel *p, const mf_series *s, uint32_t colour)
 
 static bool is_of(const mf_series *s, const char *title) { return strcmp(last_part(s->name), title) == 0; }
 
-/* What stands before the part of the name that the title has: "train" of "train/loss"; a name of one part is whole. */
+/* The name without its last part, which is the title: "train" of "train/loss"; the whole name if it has one part. */
 static void legend_name(char *out, size_t size, const mf_series *s)
 {
     int before = (int)(last_part(s->name) - s->name);
     snprintf(out, size, "%.*s", before ? before - 1 : MOST_LEGEND - 1, s->name);
 }
 
-/* The curves' names with a stroke of their colour, as far as the line is long. */
+/* The curves' names, each beside a stroke of its colour, as many as fit into the line. */
 static void draw_legend(const panel *p, const mf_series *series, int count, const char *title)
 {
     double x = p->left + LEFT, y = p->top + 46;

@@ -1,16 +1,16 @@
-/* TensorBoard's event files: records, each a length, its checksum, bytes and their checksum; the bytes are an Event of protocol buffers
- * (tensorflow/core/util/event.proto and framework/summary.proto), of which these fields are written:
+/* TensorBoard's event files. A record is a length, its checksum, bytes and their checksum. The bytes are an Event in protocol buffers
+ * format (tensorflow/core/util/event.proto and framework/summary.proto), of which these fields are written:
  *
  *     Event:   1 wall_time (double), 2 step (int64), 3 file_version (string), 5 summary
  *     Summary: 1 value, repeated:    1 tag (string), 2 simple_value (float)
  *
- * Invariant: a record is written whole, or writing has failed. */
+ * Invariant: a record is written completely, or the function returns false. */
 #include "train/event_file.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* CRC32C (Castagnoli), bit by bit reversed, as TFRecord masks it. */
+/* CRC32C (Castagnoli, bit-reflected), masked as in TFRecord files. */
 static uint32_t masked_crc(const unsigned char *bytes, size_t size)
 {
     uint32_t crc = UINT32_MAX;
@@ -67,7 +67,7 @@ bool mf_event_begin(FILE *f, double time)
     return write_record(f, event, n + sizeof version - 1);
 }
 
-/* One Summary.Value without its own tag and length; `out` NULL: only how long. */
+/* Writes one Summary.Value without its own tag and length, and returns its size; with a NULL `out` only the size. */
 static size_t put_value(unsigned char *out, const char *name, double value)
 {
     unsigned char length[10];
@@ -78,7 +78,7 @@ static size_t put_value(unsigned char *out, const char *name, double value)
     if (out) {
         *out++ = 1 << 3 | 2;
         memcpy(out, length, digits);
-        memcpy(out + digits, name, n); /* its length says where it ends: NOLINT(bugprone-not-null-terminated-result) */
+        memcpy(out + digits, name, n); /* length-prefixed, so no NUL: NOLINT(bugprone-not-null-terminated-result) */
         out[digits + n] = 2 << 3 | 5;
         (void)put_le(out + digits + n + 1, bits, 4);
     }

@@ -1,4 +1,4 @@
-/* TensorBoard's event files. Public API only. */
+/* TensorBoard's event files. Uses the public API only. */
 #ifndef MF_TRAIN_EVENT_FILE_H
 #define MF_TRAIN_EVENT_FILE_H
 
@@ -6,9 +6,9 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* The first event, which says what kind of file it is. All are false when writing fails. */
+/* Writes the first event, which holds the file's version. Both functions return false if writing fails. */
 bool mf_event_begin(FILE *f, double time);
-/* Events of numbers: a summary with one value for each. */
+/* Writes one event: a summary with `count` named values. */
 bool mf_event_write(FILE *f, double time, int64_t step, const char *const *names, const double *values, int count);
 
 #endif

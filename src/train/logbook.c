@@ -1,6 +1,6 @@
-/* The log book: what a training tells, written by a thread. Invariants: lines and events are written whole and in the order of the calls;
- * nobody but the thread touches files and series while it runs, so what others want to see waits until it has nothing to do; the caller
- * hands over values and waits for none of them. */
+/* The logbook: a training's metrics, written by a thread. Invariants: lines and events are written whole and in the order of the calls;
+ * only the thread touches files and series while it is busy, so whoever else wants to read them waits until it is idle (drain);
+ * mf_logbook_write does not wait for the values that it is given. */
 #include "train/curves.h"
 #include "train/event_file.h"
 
@@ -20,7 +20,7 @@
 
 enum { PATH = 4096 };
 
-typedef struct page { /* what a call handed over */
+typedef struct page { /* the arguments of one mf_logbook_write */
     struct page *next;
     int64_t step;
     double time;
@@ -32,22 +32,22 @@ struct mf_logbook {
     char *folder, *table;
     FILE *lines, *events;
     mf_series_list series;
-    locale_t numbers; /* C's: a number has a point, whatever the host's language is */
+    locale_t numbers; /* the C locale: the decimal separator must be a point */
     pthread_t thread;
     bool threaded;
-    pthread_mutex_t lock; /* guards what follows */
+    pthread_mutex_t lock; /* guards the members below */
     pthread_cond_t changed;
     page *first, **last;
     bool busy, stop;
-    mf_value error; /* kept: the first that no call has given; unset: none */
+    mf_value error; /* kept: the first error that no call has returned yet; unset: none */
 };
 
-/* What open returns when there is no memory even for a log book. */
+/* What open returns if there is no memory for a logbook. */
 static struct mf_logbook no_logbook;
 
 static mf_value out_of_memory(void) { return mf_make_error(MF_ERROR_MEMORY, "a log book: out of memory"); }
 
-/* In the child of a fork, whose parent has the thread: asked without memory. */
+/* Whether this is the child of a fork, which does not have the thread. Allocates nothing. */
 static bool is_forked(void) { return mf_kind_of((mf_value){ 0 }) == MF_KIND_ERROR; }
 
 static double now(void)
@@ -74,7 +74,7 @@ static void note_failed(mf_logbook *b, const char *name)
     note(b, mf_make_error(MF_ERROR_IO, "%s/%s: cannot be written: %s", b->folder, name, strerror(errno)));
 }
 
-/* The first error that no call has given, as the status of this one. */
+/* Returns the first error that no call has returned yet, as a status, and clears it. */
 static mf_status take_error(mf_logbook *b)
 {
     (void)pthread_mutex_lock(&b->lock);
@@ -137,7 +137,7 @@ static void add(metric_list *e, const char *name, mf_value leaf)
         e->error = out_of_memory();
 }
 
-/* Children are named by their key or number. */
+/* Collects the numbers of a tree. Children are named by their key or index, joined by '/'. */
 static void collect(metric_list *e, const char *name, mf_value v)
 {
     mf_kind kind = mf_kind_of(v);
@@ -185,7 +185,7 @@ static void put_string(FILE *f, const char *text)
 static void put_number(FILE *f, double x)
 {
     if (isfinite(x))
-        fprintf(f, "%.9g", x); /* any f32 has a text of its own */
+        fprintf(f, "%.9g", x); /* nine digits distinguish all f32 values */
     else
         fputs(isnan(x) ? "\"NaN\"" : x > 0 ? "\"Infinity\"" : "\"-Infinity\"", f);
 }
@@ -239,7 +239,7 @@ static void write_page(mf_logbook *b, const page *p)
     (void)uselocale(before);
 }
 
-/* What stands in the file of lines already; a last line that a killed process left is ended, or the next one would be lost with it. */
+/* Reads the lines of earlier runs. Ends an incomplete last line, left by a killed process, so that the next line does not continue it. */
 static void read_lines(mf_logbook *b)
 {
     char path[PATH];
@@ -293,7 +293,7 @@ static void drain(mf_logbook *b)
     (void)pthread_mutex_unlock(&b->lock);
 }
 
-/* Signals are for the program's own threads. */
+/* All signals are blocked in the thread: they are for the program's own threads. */
 static bool start_thread(mf_logbook *b)
 {
     sigset_t all, before;
@@ -306,7 +306,7 @@ static bool start_thread(mf_logbook *b)
 
 /* ------------------------------------------------------------------ opening */
 
-/* A log book that was closed within the same second leaves its file's name taken: the next number then. */
+/* A logbook that was opened in the same second has the same file name; the number at the end makes it unique. */
 static FILE *open_events(const mf_logbook *b, double time)
 {
     char name[256], host[64] = "localhost", path[PATH];
@@ -359,7 +359,7 @@ mf_logbook *mf_logbook_open_opt(const char *folder, const mf_logbook_options *o)
         return b;
     b->numbers = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     open_files(b);
-    b->busy = true; /* reading what is there */
+    b->busy = true; /* until the thread has read the existing lines */
     b->threaded = start_thread(b);
     if (!b->threaded) {
         b->busy = false;
@@ -432,7 +432,7 @@ const char *mf_logbook_table(mf_logbook *b)
     return fclose(f) == 0 && b->table ? b->table : "";
 }
 
-/* Beside, and renamed. */
+/* Writes a temporary file and renames it, so that curves.svg is always complete. */
 static void write_svg(mf_logbook *b, const char *text, size_t size)
 {
     char path[PATH], beside[PATH];

@@ -1,4 +1,5 @@
-/* Progress of a loop on stdout. Invariant: nothing is written between the steps but what this prints, and a finished bar ends its line. */
+/* A progress bar on stdout. Invariant: a finished or closed bar ends its line. On a terminal the bar is redrawn in place; otherwise a line
+ * is printed for every tenth of the loop. */
 #include <manyfold/train.h>
 
 #include <stdio.h>
@@ -11,10 +12,10 @@ enum { WIDTH = 30 };
 
 struct mf_progress {
     char *label, *unit;          /* "Epoch 1/3, batch", "images" */
-    int64_t steps, done, before; /* of the loop; before: done when it started */
-    double per_step;             /* units */
-    double started, shown;       /* seconds */
-    int tenths;                  /* already told */
+    int64_t steps, done, before; /* before: the steps that were done when the bar was opened */
+    double per_step;             /* units in a step */
+    double started, shown;       /* seconds; shown: when the bar was last drawn */
+    int tenths;                  /* printed so far */
     bool terminal, silent;
 };
 

@@ -1,4 +1,4 @@
-/* Series of points. Invariant: within what earlier runs told, the steps of a name ascend. */
+/* Series of points. Invariant: among the points of earlier runs, the steps of a name ascend. */
 #include "train/series.h"
 
 #include "io/json.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The series of that name, made where there is none. NULL: no memory. */
+/* The series of that name, created if necessary. NULL if out of memory. */
 static mf_series *find(mf_series_list *l, const char *name)
 {
     for (int i = 0; i < l->count; i++)
@@ -57,7 +57,7 @@ bool mf_series_add(mf_series_list *l, const char *name, double step, double valu
 
 /* ------------------------------------------------------------------ lines of earlier runs */
 
-/* A number, or the string that stands for one that JSON has not. */
+/* A number, or one of the strings that stand for NaN and infinities, which JSON does not have. */
 static bool read_number(mf_json *j, double *out)
 {
     static const struct {
@@ -81,7 +81,7 @@ static bool read_number(mf_json *j, double *out)
     return true;
 }
 
-/* One pass over a line: whether it is whole, and of which step; with a list it is also told. */
+/* Parses a line: returns whether it is complete, and sets *step; if l is not NULL, also adds its points. */
 static bool read_line(const char *text, size_t size, double *step, mf_series_list *l, bool *memory)
 {
     mf_json j = { .text = text, .size = size };

@@ -1,4 +1,4 @@
-/* What a training told, by name: the points of its curves. Public API only. */
+/* A training's metrics by name: the points of its curves. Uses the public API only. */
 #ifndef MF_TRAIN_SERIES_H
 #define MF_TRAIN_SERIES_H
 
@@ -10,7 +10,7 @@ typedef struct mf_series {
     char *name; /* "train/loss" */
     double *steps, *values;
     int64_t count, room;
-    bool told; /* in this run */
+    bool told; /* has points of this run */
 } mf_series;
 
 typedef struct mf_series_list {
@@ -18,10 +18,11 @@ typedef struct mf_series_list {
     int count;
 } mf_series_list;
 
-/* A point of this run. The first one of a name takes the place of what earlier runs told from that step on. False: no memory. */
+/* Adds a point of this run. The first point of a name removes the points of earlier runs from that step on. False if out of memory. */
 bool mf_series_add(mf_series_list *l, const char *name, double step, double value);
-/* What earlier runs told, from a log book's lines; where a name goes back to an earlier step, the later run counts. Lines that are no log
- * book's are passed over. False: no memory. Numbers have a point, so the thread's locale is to be C's. */
+/* Reads the points of earlier runs from a logbook's lines. If a name goes back to an earlier step, the points of the later run replace
+ * those of the earlier one. Skips lines that are not a logbook's. False if out of memory. The thread must be in the C locale, because
+ * numbers are written with a point. */
 bool mf_series_read(mf_series_list *l, FILE *lines);
 void mf_series_end(mf_series_list *l);
 

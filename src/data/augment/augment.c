@@ -1,8 +1,8 @@
-/* Augmentation as traced functions. Invariant: nothing is drawn but from the key, each draw from a part of its own, so that results are
- * jax.random's of the same draws. */
+/* Image augmentation as traceable functions. Invariant: all randomness comes from the key, which is split if there are several draws, so
+ * the results are those of the same draws with jax.random. */
 #include <manyfold.h>
 
-/* Error or unset. */
+/* Returns an error or unset. */
 static mf_value check_images(const char *function, mf_value images)
 {
     if (mf_kind_of(images) == MF_KIND_ERROR)
@@ -47,7 +47,7 @@ mf_value(mf_augment_flip)(mf_value key, mf_value images, double p)
     return mf_where(turned, mf_flip(images, 2), images);
 }
 
-/* Where each image's square covers an axis: (n, size). */
+/* (n, length): where along an axis each image's square lies. which: 0 for rows, 1 for columns. */
 static mf_value covered(mf_value centres, int which, int64_t length, int64_t size)
 {
     mf_value first = mf_sub(mf_get(centres, mf_range(0, MF_END), mf_range(which, which + 1)), size / 2);

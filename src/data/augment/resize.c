@@ -1,5 +1,5 @@
-/* Images of another size, as jax.image.resize: a product with a matrix of weights along each dimension that changes, or its nearest places.
- * Invariant: the weights are computed in double and rounded once; they are constants of a program that resizes. */
+/* Image resizing as in jax.image.resize: a product with a weight matrix along each dimension that changes size or, with MF_RESIZE_NEAREST,
+ * a gather. Invariant: the weights are computed in double precision and rounded once; they are constants of the traced program. */
 #include <manyfold.h>
 
 #include <math.h>
@@ -11,11 +11,11 @@ static double sine_quotient(double x, double radius)
     return x > radius ? 0 : x > 1e-3 ? y / (M_PI * M_PI * x * x) : 1;
 }
 
-/* R. G. Keys, "Cubic convolution interpolation for digital image processing", IEEE Transactions on Acoustics, Speech, and Signal Processing 29
- * (1981), with a = -1/2. */
+/* R. G. Keys, "Cubic convolution interpolation for digital image processing", IEEE Transactions on Acoustics, Speech, and Signal Processing
+ * 29 (1981), with a = -1/2. */
 static double cubic(double x) { return x >= 2 ? 0 : x >= 1 ? ((-0.5 * x + 2.5) * x - 4) * x + 2 : ((1.5 * x - 2.5) * x) * x + 1; }
 
-/* Of the distance x >= 0 from a place, in pixels. */
+/* The filter's value at distance x >= 0, in pixels. */
 static double weight_at(mf_resize_method method, double x)
 {
     switch (method) {
@@ -26,7 +26,7 @@ static double weight_at(mf_resize_method method, double x)
     }
 }
 
-/* How much place o of n gets of each of the m, to w; the filter is as wide as a place where it is there to smooth. */
+/* w[i] = the weight of input pixel i of m in output pixel o of n. Antialiasing widens the filter by the factor of a reduction. */
 static void weigh(double *w, int64_t o, int64_t m, int64_t n, mf_resize_method method, bool antialias)
 {
     double step = (double)m / (double)n, wide = antialias && step > 1 ? step : 1, at = ((double)o + 0.5) * step - 0.5, sum = 0;
@@ -36,7 +36,7 @@ static void weigh(double *w, int64_t o, int64_t m, int64_t n, mf_resize_method m
         w[i] = fabs(sum) > 1000 * 0x1p-23 ? w[i] / sum : 0;
 }
 
-/* (m, n) */
+/* The weight matrix (m, n) from m to n pixels. */
 static mf_value weights(int64_t m, int64_t n, mf_resize_method method, bool antialias)
 {
     int64_t count = 0;

@@ -1,4 +1,4 @@
-/* Pictures in files, as bytes of pixels. Public API only. */
+/* Image files, decoded to bytes. Uses the public API only. */
 #ifndef MF_DATA_IMAGE_FILES_H
 #define MF_DATA_IMAGE_FILES_H
 
@@ -10,19 +10,19 @@ typedef struct mf_image_size {
     int channels; /* 1: grey; 3: red, green, blue */
 } mf_image_size;
 
-/* Reads a file into `out`, row by row, pixel by pixel; it has to have the size. out NULL: only finds its height and width. Error, which names
- * the file and how far the library came, or unset. */
+/* Decodes a file to `out`, (height, width, channels); the image must have the size *size. With a NULL `out`, only sets the height and width
+ * in *size. Returns unset, or an error that names the file and the offset that the decoder reached. */
 mf_value mf_image_read(const char *path, mf_image_size *size, unsigned char *out);
-/* The same of an open file, by what it is. */
+/* The same for an open file of that format. */
 mf_value mf_png_read(const char *path, FILE *file, mf_image_size *size, unsigned char *out);
 mf_value mf_jpeg_read(const char *path, FILE *file, mf_image_size *size, unsigned char *out);
 
-/* Of another size, with as many channels. False: out of memory. */
+/* Resizes an image; the number of channels stays. False if out of memory. */
 bool mf_image_resample(const unsigned char *in, const mf_image_size *from, unsigned char *out, const mf_image_size *to);
 
-/* Notes the size, or compares: an error where there is another. */
+/* Sets *size or, if compare, checks that it is the same. Returns unset, or an error. */
 mf_value mf_image_agree(const char *path, mf_image_size *size, int64_t height, int64_t width, bool compare);
-/* A symbol of a library that is loaded when the first picture needs it; NULL and *error. */
+/* A symbol of a library, which is loaded when the first image needs it. On failure returns NULL and sets *error. */
 void *mf_image_symbol(const char *path, const char *library, const char *symbol, mf_value *error);
 
 #endif

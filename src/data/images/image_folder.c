@@ -1,5 +1,5 @@
-/* Folders of pictures as a source: a folder for each class, as in torchvision's ImageFolder. Invariants: the order is that of the classes'
- * names and then of the files', whatever the file system gives; each row is read and decoded when it is asked for. */
+/* Folders of images as a source: a folder for each class, as in torchvision's ImageFolder. Invariants: rows are sorted by the names of the
+ * classes, then of the files; a row is read and decoded when it is requested. */
 #include "data/images/image_files.h"
 
 #include "data/idx.h"
@@ -22,8 +22,7 @@ enum { MOST_SIDE = 1 << 16, MOST_PIXELS = 1 << 27 };
 
 void *mf_image_symbol(const char *path, const char *library, const char *symbol, mf_value *error)
 {
-    void *loaded = dlopen(library, RTLD_NOW | RTLD_LOCAL),
-         *found = loaded ? dlsym(loaded, symbol) : NULL; /* loaded once, and never given back */
+    void *loaded = dlopen(library, RTLD_NOW | RTLD_LOCAL), *found = loaded ? dlsym(loaded, symbol) : NULL; /* the library stays loaded */
     if (!found)
         *error = mf_make_error(MF_ERROR_IO, "%s: %s is needed to read it: %s", path, library, dlerror());
     return found;
@@ -45,7 +44,7 @@ mf_value mf_image_agree(const char *path, mf_image_size *size, int64_t height, i
     return (mf_value){ 0 };
 }
 
-/* What a file is, its first bytes say. */
+/* The first bytes of a file, not its name, tell its format. */
 mf_value mf_image_read(const char *path, mf_image_size *size, unsigned char *out)
 {
     unsigned char first[8] = { 0 };
@@ -70,12 +69,12 @@ mf_value mf_image_read(const char *path, mf_image_size *size, unsigned char *out
     return error;
 }
 
-/* ---- what is in a folder */
+/* ---- listing folders */
 
 typedef struct entries {
     char **at;
     int64_t count, room;
-    bool failed; /* there was no memory */
+    bool failed; /* out of memory */
 } entries;
 
 static void add(entries *e, const char *folder, const char *name)
@@ -122,7 +121,7 @@ static bool is_folder(const char *parent, const char *name)
     return *name != '.' && data_path(path, sizeof path, parent, name) && stat(path, &s) == 0 && S_ISDIR(s.st_mode);
 }
 
-/* The names of a folder's folders, or the paths of its pictures, in order. False: it cannot be read (errno). */
+/* Adds the names of a folder's subfolders, or the paths of its images, in sorted order. False if it cannot be read (see errno). */
 static bool list(entries *e, const char *folder, bool folders)
 {
     DIR *d = opendir(folder);
@@ -144,7 +143,7 @@ typedef struct image_folder {
     entries files;
     int32_t *labels; /* NULL: no classes */
     mf_image_size size;
-    bool resize; /* pictures of other sizes to it */
+    bool resize; /* images of other sizes are resized; else they are an error */
 } image_folder;
 
 static mf_value out_of_memory(const char *path) { return mf_make_error(MF_ERROR_MEMORY, "%s: out of memory", path); }
@@ -163,7 +162,7 @@ static mf_value read_resized(const char *path, mf_image_size *size, unsigned cha
     mf_value error = mf_image_read(path, &found, NULL);
     if (error.handle || (found.height == size->height && found.width == size->width))
         return error.handle ? error : mf_image_read(path, size, out);
-    int64_t wider = found.width > size->width ? found.width : size->width; /* its rows become columns of the new width first */
+    int64_t wider = found.width > size->width ? found.width : size->width; /* the first pass resizes rows and keeps the height */
     if (found.height * wider > MOST_PIXELS)
         return mf_make_error(MF_ERROR_IO,
                              "%s: expected a picture of at most %d pixels to resize, also with the new width, found %lld by %lld", path,
@@ -176,7 +175,7 @@ static mf_value read_resized(const char *path, mf_image_size *size, unsigned cha
     return error;
 }
 
-/* Columns stand in the order of their names: image, label. */
+/* The columns are in the order of the dict's keys: image, label. */
 static mf_value read_image(void *context, int64_t row, void *const *places)
 {
     const image_folder *f = context;
@@ -186,7 +185,7 @@ static mf_value read_image(void *context, int64_t row, void *const *places)
     return f->resize ? read_resized(f->files.at[row], &size, places[0]) : mf_image_read(f->files.at[row], &size, places[0]);
 }
 
-/* The files of the class of that number. Error or unset. */
+/* Adds the files of a class, with its label. Returns an error or unset. */
 static mf_value add_class(image_folder *f, const char *folder, const char *name, int32_t label)
 {
     char path[4096];

@@ -1,11 +1,11 @@
-/* Pictures of another size, as bytes: linear, by a filter as wide as the new pixels where these are fewer, which is mf_image_resize's;
- * rounded once, at the end. Invariant: what is added up for a pixel are the few that it covers, so a row takes time in the pixels of both. */
+/* Resizes images of bytes linearly and, when reducing, with antialiasing, as mf_image_resize does; rounds once, at the end. Invariant: an
+ * output pixel sums only the input pixels under its filter, so the time is linear in the pixels of input and output. */
 #include "data/images/image_files.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-/* to[o][c] = what pixel o of n gets of m pixels that are `apart` floats from one to the next. */
+/* Resizes one row or column of m pixels to n. apart and to_apart are the strides in floats. */
 static void resample_line(const float *from, int64_t apart, int64_t m, float *to, int64_t to_apart, int64_t n, int channels)
 {
     double step = (double)m / (double)n, wide = step > 1 ? step : 1;

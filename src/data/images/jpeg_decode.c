@@ -1,5 +1,5 @@
-/* JPEG through libjpeg-turbo. Invariants: the library's errors come back by longjmp to the function that called it, in which nothing but the
- * library's own objects is to be given back; what it only warns of (a file that ends too early above all) is an error here. */
+/* JPEG, decoded with libjpeg-turbo. Invariants: the library reports errors by longjmp to `guarded`, so the functions in between own nothing
+ * but the library's objects; what the library only warns of, such as a truncated file, is an error here. */
 #include "data/images/image_files.h"
 
 #if __has_include(<jpeglib.h>)
@@ -25,7 +25,7 @@ typedef struct jpeg_functions {
 } jpeg_functions;
 
 typedef struct reading {
-    struct jpeg_error_mgr errors; /* first: the library knows only this */
+    struct jpeg_error_mgr errors; /* must be first: the library passes back a pointer to it */
     struct jpeg_decompress_struct jpeg;
     jmp_buf failed;
     bool warned;
@@ -42,7 +42,7 @@ static mf_value load(const char *path, jpeg_functions *f)
     for (int i = 0; i < 7 && !error.handle; i++)
         found[i] = mf_image_symbol(path, LIBRARY, names[i], &error);
     _Static_assert(sizeof found == sizeof *f, "a symbol for each function");
-    memcpy(f, found, sizeof found); /* POSIX's way from a pointer to a function */
+    memcpy(f, found, sizeof found); /* ISO C has no cast from void * to a function pointer */
     return error;
 }
 
@@ -67,10 +67,10 @@ static void warn(j_common_ptr jpeg, int level)
         note(jpeg);
 }
 
-/* How far the library has come in the file, which it reads in pieces. */
+/* The library's offset in the file, which it reads through a buffer. */
 static long offset_of(const reading *r, FILE *file) { return ftell(file) - (r->jpeg.src ? (long)r->jpeg.src->bytes_in_buffer : 0); }
 
-/* What it finds wrong, longjmp leaves. Error or unset. */
+/* Returns unset, or an error about the size; errors of the library leave it by longjmp. */
 static mf_value decode(const jpeg_functions *f, reading *r, const char *path, FILE *file, mf_image_size *size, unsigned char *out)
 {
     f->create(&r->jpeg, JPEG_LIB_VERSION, sizeof r->jpeg);
@@ -89,7 +89,7 @@ static mf_value decode(const jpeg_functions *f, reading *r, const char *path, FI
     return error;
 }
 
-/* Nothing of this function changes between setjmp and longjmp but what r points to. */
+/* Between setjmp and longjmp no local variable changes, only *r, so none needs to be volatile. */
 static void guarded(const jpeg_functions *f, reading *r, const char *path, FILE *file, mf_image_size *size, unsigned char *out)
 {
     if (setjmp(r->failed) == 0)

@@ -1,5 +1,5 @@
-/* PNG through libpng's simplified interface, which catches its errors itself. Invariant: the library is loaded when the first picture is
- * read, and its version is that of the header this was compiled with. */
+/* PNG, decoded with libpng's simplified API, which returns errors instead of using longjmp. Invariant: the library is loaded when the first
+ * image is read, and has the ABI of the header that this file was compiled with. */
 #include "data/images/image_files.h"
 
 #if __has_include(<png.h>)
@@ -21,7 +21,7 @@ static mf_value load(const char *path, png_functions *f)
     void *begin = mf_image_symbol(path, LIBRARY, "png_image_begin_read_from_stdio", &error);
     void *finish = begin ? mf_image_symbol(path, LIBRARY, "png_image_finish_read", &error) : NULL;
     void *end = finish ? mf_image_symbol(path, LIBRARY, "png_image_free", &error) : NULL;
-    memcpy(&f->begin, &begin, sizeof begin); /* POSIX's way from a pointer to a function */
+    memcpy(&f->begin, &begin, sizeof begin); /* ISO C has no cast from void * to a function pointer */
     memcpy(&f->finish, &finish, sizeof finish);
     memcpy(&f->free, &end, sizeof end);
     return error;
@@ -43,7 +43,7 @@ mf_value mf_png_read(const char *path, FILE *file, mf_image_size *size, unsigned
         return broken(path, file, &image);
     error = mf_image_agree(path, size, image.height, image.width, out != NULL);
     image.format = size->channels == 1 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB;
-    const png_color black = { 0, 0, 0 }; /* what shows through transparent pixels */
+    const png_color black = { 0, 0, 0 }; /* the background of transparent pixels */
     if (!error.handle && out && (!f.finish(&image, &black, out, 0, NULL) || PNG_IMAGE_FAILED(image)))
         error = broken(path, file, &image);
     f.free(&image);

@@ -1,12 +1,13 @@
-/* Checkpoints: a folder that the processes of a job write together, and any number of processes reads.
+/* Checkpoints: a folder that the processes of a job write together and any number of processes can read.
  *
- *     index.npz      "checkpoint": version, slot (0: a, 1: b), shards; "id"; "rows/...": of each leaf, where the shards' rows begin, and the end
- *     a-whole.npz    "id"; "whole/...": what is the same in all processes; by process 0
+ *     index.npz      "checkpoint": version, slot (0: a, 1: b), shards; "id"; "rows/...": for each leaf, where the shards' rows begin, and
+ *                    the end
+ *     a-whole.npz    "id"; "whole/...": what is the same in all processes; written by process 0
  *     a-3.npz        "id"; "rows/...": the rows of process 3
  *
- * Invariants: the index names files that are whole, since it is written last, to be replaced at once; a save writes the files of the slot that the
- * index does not name, and removes the others afterwards; the id, new with each save, tells whether a file belongs to the index. All processes
- * go through the same exchanges whatever happens, so an error of one is an error of all, and nobody waits. */
+ * Invariants: the index names only complete files, because it is written last, atomically; a save writes to the slot that the index does
+ * not name and removes the files of the other slot afterwards; the id is new with each save and tells whether a file belongs to the index.
+ * All processes go through the same exchanges whatever happens, so an error of one process is an error of all, and none waits forever. */
 #include "io/checkpoint/checkpoint.h"
 
 #include "io/numpy/npy.h"
@@ -24,9 +25,9 @@
 #include <unistd.h>
 
 enum { VERSION = 1, PATH = 4096 };
-enum { STATUS, SLOT, ID, ROWS }; /* what a process tells of itself, and then its rows of each leaf */
+enum { STATUS, SLOT, ID, ROWS }; /* the numbers that processes exchange; from ROWS on, a process's number of rows of each leaf */
 
-/* The error is reported by the innermost scope, unless somebody handles it. */
+/* The innermost scope reports the error unless it is handled before. */
 mf_status mf_checkpoint_fail(mf_checkpoint *c, mf_status status, mf_value error)
 {
     if (!c->error.handle)
@@ -36,7 +37,7 @@ mf_status mf_checkpoint_fail(mf_checkpoint *c, mf_status status, mf_value error)
 
 static mf_value out_of_memory(const mf_checkpoint *c) { return mf_make_error(MF_ERROR_MEMORY, "%s: out of memory", c->folder); }
 
-/* The index, which belongs to no slot; what all hold together; the rows of a process or shard. In c->error where it is too long. */
+/* Paths of the index, which belongs to no slot; of the file of `whole`; of a shard's rows. A path that is too long sets c->error. */
 static mf_status put_path(mf_checkpoint *c, char *path, int length)
 {
     if (length < PATH)
@@ -57,7 +58,7 @@ static mf_status path_of_shard(mf_checkpoint *c, char *path, int64_t shard)
 
 /* ------------------------------------------------------------------ between processes */
 
-/* Each process's numbers, one process after the other, in memory of malloc. NULL with *status. */
+/* The numbers of all processes, in the order of the processes, malloc'd. On failure returns NULL and sets *status. */
 static int64_t *gather(mf_checkpoint *c, const int64_t *own, int count, mf_status *status)
 {
     size_t total = (size_t)c->processes * (size_t)count;
@@ -74,7 +75,8 @@ static int64_t *gather(mf_checkpoint *c, const int64_t *own, int count, mf_statu
     return NULL;
 }
 
-/* What follows from everybody's status, the first of each row: one's own, else that of another process. */
+/* The status that follows from those of all processes, the first number of each row of `told`: the own one if it is an error, else
+ * MF_ERROR_PEER if another process failed. */
 static mf_status judge(mf_checkpoint *c, const int64_t *told, int count, mf_status own, const char *what)
 {
     for (int p = 0; p < c->processes && !own; p++)
@@ -94,7 +96,7 @@ mf_status mf_checkpoint_agree(mf_checkpoint *c, mf_status own, const char *what)
     return own ? own : status;
 }
 
-/* ------------------------------------------------------------------ both ways */
+/* ------------------------------------------------------------------ saving and loading */
 
 static mf_status begin(mf_checkpoint *c, const char *folder, mf_value rows)
 {
@@ -123,7 +125,7 @@ static mf_value name_leaf(void *context, mf_value path, mf_value leaf)
     return leaf;
 }
 
-/* "['layers'][0]['w']", in the innermost scope's memory. */
+/* A leaf's path, "['layers'][0]['w']"; valid until the innermost scope ends. */
 static const char *leaf_name(const mf_checkpoint *c, int leaf)
 {
     char name[256] = "";
@@ -132,7 +134,7 @@ static const char *leaf_name(const mf_checkpoint *c, int leaf)
     return mf_str(mf_string(name));
 }
 
-/* Tells all of this process's status, slot, id and rows, and gets theirs. */
+/* Exchanges status, slot, id and numbers of rows between all processes; sets c->told. */
 static mf_status tell(mf_checkpoint *c, mf_status own, const char *what)
 {
     int count = ROWS + c->leaf_count;
@@ -160,7 +162,7 @@ static int64_t rows_of(const mf_checkpoint *c, int process, int leaf)
     return c->told[(size_t)process * (size_t)(ROWS + c->leaf_count) + ROWS + (size_t)leaf];
 }
 
-/* The tree of the rows with these leaves. */
+/* The tree c->rows with these leaves instead. */
 static mf_value with_leaves(const mf_checkpoint *c, mf_value *leaves)
 {
     return mf_tree_unflatten(c->rows, mf_list_n(leaves, c->leaf_count));
@@ -168,7 +170,7 @@ static mf_value with_leaves(const mf_checkpoint *c, mf_value *leaves)
 
 /* ------------------------------------------------------------------ saving */
 
-/* Where each process's rows begin, of each leaf. */
+/* The tree of the index's "rows": for each leaf, the first row of each process, and the total. */
 static mf_value bounds(mf_checkpoint *c)
 {
     mf_value *leaves = calloc((size_t)c->leaf_count + 1, sizeof *leaves);
@@ -210,7 +212,7 @@ mf_status mf_checkpoint_write_part(mf_checkpoint *c, mf_value whole)
     return status;
 }
 
-/* The slot that the folder's index names; -1: there is none that can be read. */
+/* The slot that the folder's index names; -1 if there is no readable index. */
 static int64_t slot_in_use(mf_checkpoint *c)
 {
     MF_SCOPE;
@@ -220,13 +222,13 @@ static int64_t slot_in_use(mf_checkpoint *c)
         return -1;
     mf_value index = mf_load_npz(path), at = mf_is_error(index) ? index : mf_get(index, "checkpoint");
     if (mf_is_error(at) || mf_to_host(at, MF_I64, head, 3) != MF_OK) {
-        (void)mf_error(at); /* it is replaced */
+        (void)mf_error(at); /* handled: the index will be replaced */
         return -1;
     }
     return head[1] & 1;
 }
 
-/* Process 0: the folder, a slot that nobody reads, and an id. */
+/* In process 0: makes the folder, and chooses the slot that is not in use and an id. */
 static mf_status choose(mf_checkpoint *c)
 {
     if (mkdir(c->folder, 0777) != 0 && errno != EEXIST)
@@ -237,8 +239,8 @@ static mf_status choose(mf_checkpoint *c)
     return MF_OK;
 }
 
-/* Of a file's name: whose part it is, or WHOLE's or the INDEX's, and whether it is what a killed saver left of one beside it:
- * "b-3.npz", "a-whole.npz.k3Xw9Q.tmp". */
+/* Parses a file's name: returns the number of its shard, or WHOLE, INDEX, or NONE if it is no file of a checkpoint. *left: it is a
+ * temporary file that a killed process left: "a-whole.npz.k3Xw9Q.tmp". */
 enum { NONE = -3, INDEX = -2, WHOLE = -1 };
 
 static long long part_of(const char *name, bool *left)
@@ -253,7 +255,7 @@ static long long part_of(const char *name, bool *left)
         number = INDEX;
     else if (!end || end != dot)
         return NONE;
-    *left = strncmp(dot, ".npz.", 5) == 0 && strstr(dot, ".tmp"); /* and libzip adds to that */
+    *left = strncmp(dot, ".npz.", 5) == 0 && strstr(dot, ".tmp"); /* libzip appends more to the name */
     return *left || strcmp(dot, ".npz") == 0 ? number : NONE;
 }
 
@@ -263,7 +265,7 @@ bool mf_checkpoint_is_file(const char *name)
     return part_of(name, &left) != NONE;
 }
 
-/* One of a checkpoint's files that the index does not name, or what is left of one. */
+/* Whether it is a file of a checkpoint that the index does not name, or a leftover temporary file. */
 static bool is_left_over(const mf_checkpoint *c, const char *name)
 {
     bool left = false;
@@ -271,7 +273,7 @@ static bool is_left_over(const mf_checkpoint *c, const char *name)
     return part != NONE && (left || (part != INDEX && (*name != "ab"[c->slot] || part >= c->shards)));
 }
 
-/* Nobody writes there now. */
+/* Removes the files that the index does not name. Called after all processes have finished writing. */
 static void remove_others(const mf_checkpoint *c)
 {
     char path[PATH + 257];
@@ -325,11 +327,12 @@ mf_status(mf_save_checkpoint)(const char *folder, mf_value whole, mf_value rows)
 
 /* ------------------------------------------------------------------ loading */
 
-/* A leaf as the file has it and as it is wanted, in rows; in parts of rows where there is another number of rows, of another size. */
+/* The rows of a leaf that this process loads. If the job has another number of rows now than the file (another number of devices), the
+ * file's rows are regrouped: both sides are counted in parts, the entries of axis 1. */
 typedef struct wanted {
-    const int64_t *begins; /* by shard, in rows of the file */
-    int64_t first, end;    /* parts */
-    int64_t file_parts;    /* of a row of the file */
+    const int64_t *begins; /* the first row of each shard, in rows of the file */
+    int64_t first, end;    /* what is wanted, in parts */
+    int64_t file_parts;    /* the parts in a row of the file; 1 unless regrouped */
     bool regrouped;
 } wanted;
 
@@ -352,7 +355,7 @@ static int64_t *read_bounds(const mf_checkpoint *c, mf_value index, int leaf, mf
     return at;
 }
 
-/* Which rows of a leaf are this process's. Error or unset. */
+/* Finds the rows of a leaf that this process loads. Returns an error or unset. */
 static mf_value find_wanted(const mf_checkpoint *c, int leaf, wanted *w)
 {
     int64_t total = 0, before = 0, in_file = w->begins[c->shards];
@@ -382,7 +385,7 @@ static bool needs(const wanted *w, int64_t shard)
     return w->begins[shard] * w->file_parts < w->end && w->begins[shard + 1] * w->file_parts > w->first;
 }
 
-/* A shard's leaf, as it should be. */
+/* The expected struct of a leaf in a shard's file. */
 static mf_value leaf_of_shard(const mf_checkpoint *c, const wanted *w, int leaf, int64_t shard)
 {
     mf_value like = mf_get(c->leaves, leaf);
@@ -393,7 +396,7 @@ static mf_value leaf_of_shard(const mf_checkpoint *c, const wanted *w, int leaf,
     return mf_struct(shape, mf_dtype_of(like));
 }
 
-/* The first two axes in one. */
+/* Merges the first two axes. */
 static mf_value flat(mf_value x)
 {
     mf_shape s = mf_shape_of(x);
@@ -411,7 +414,7 @@ static mf_value cut_out(const wanted *w, mf_value x, int64_t shard)
     return mf_get(w->regrouped ? flat(x) : x, mf_range(first - begin, last - begin));
 }
 
-/* A file of this checkpoint: what `like` says under this name. */
+/* Loads the item `name`, which has the structure of `like`, from a file of this checkpoint. */
 static mf_value load_part(mf_checkpoint *c, const char *path, const char *name, mf_value like)
 {
     mf_value file = mf_load_tree(path, mf_dict("id", mf_struct(MF_SHAPE(1), MF_I64), name, like), .partial = c->partial);
@@ -423,7 +426,8 @@ static mf_value load_part(mf_checkpoint *c, const char *path, const char *name, 
     return mf_get(file, name);
 }
 
-/* The shards' leaves that are needed, cut out, by leaf and shard: an unset value is none. */
+/* Loads the wanted rows of a shard to pieces[leaf * c->shards + shard]; pieces that are not wanted stay unset. Returns an error or unset.
+ * */
 static mf_value load_shard(mf_checkpoint *c, const wanted *w, int64_t shard, mf_value *pieces)
 {
     char path[PATH];
@@ -448,7 +452,7 @@ static mf_value load_shard(mf_checkpoint *c, const wanted *w, int64_t shard, mf_
     return (mf_value){ 0 };
 }
 
-/* The pieces of a leaf, one after the other, in its shape. */
+/* The pieces of a leaf, concatenated and reshaped to its shape. */
 static mf_value join(const mf_checkpoint *c, int leaf, mf_value *pieces)
 {
     mf_value like = mf_get(c->leaves, leaf);
@@ -480,7 +484,7 @@ static mf_value load_rows(mf_checkpoint *c, const wanted *w)
     return made;
 }
 
-/* The index's head, and where the shards' rows begin. Error, or the tree of these. */
+/* Reads the index: sets slot, id and shards, and returns its tree "rows", or an error. */
 static mf_value load_index(mf_checkpoint *c)
 {
     char path[PATH];

@@ -1,5 +1,6 @@
-/* A checkpoint of a job as it is being written, for those who write it: at once (checkpoint.c), or on a thread (checkpoint_manager.c). The
- * functions that are called together go through exchanges: all processes call them, in one order, whatever has happened. Public API only. */
+/* A checkpoint that is being written, either synchronously (checkpoint.c) or on a thread (checkpoint_manager.c). Functions marked
+ * "collective" exchange data between processes: all processes must call them in the same order, even after errors. Uses the public API
+ * only. */
 #ifndef MF_IO_CHECKPOINT_CHECKPOINT_H
 #define MF_IO_CHECKPOINT_CHECKPOINT_H
 
@@ -9,23 +10,24 @@ typedef struct mf_checkpoint {
     const char *folder;
     mf_value rows, leaves; /* of rows */
     int leaf_count, processes, rank;
-    int64_t slot, id, shards; /* shards: 0 where there are no rows */
-    int64_t *told;            /* by process: its status, slot, id, and rows of each leaf */
-    bool partial;             /* what is loaded may leave leaves where they are */
-    mf_value error;           /* what went wrong first; unset where that was said elsewhere */
+    int64_t slot, id, shards; /* shards: 0 if there are no rows */
+    int64_t *told;            /* for each process: its status, slot, id, and numbers of rows of each leaf */
+    bool partial;             /* when loading, the file may have leaves that are not requested */
+    mf_value error;           /* the first error; unset if it was reported elsewhere */
 } mf_checkpoint;
 
-/* Together: whether all can begin, the folder, and an id. Whatever it says, mf_checkpoint_end follows. */
+/* Collective. Makes the folder, chooses slot and id, and returns whether all processes can begin. mf_checkpoint_end must follow, also after
+ * an error. */
 mf_status mf_checkpoint_begin(mf_checkpoint *c, const char *folder, mf_value whole, mf_value rows);
-/* This process's files; then, once those of all are there, process 0's index. Alone. */
+/* Not collective. Every process writes its part; when all parts are written, process 0 writes the index. */
 mf_status mf_checkpoint_write_part(mf_checkpoint *c, mf_value whole);
 mf_status mf_checkpoint_write_index(mf_checkpoint *c);
-/* Together: one's own status, else that of another process, which could not do `what`. */
+/* Collective. Returns the own status if it is an error, else an error if another process could not do `what`. */
 mf_status mf_checkpoint_agree(mf_checkpoint *c, mf_status own, const char *what);
 void mf_checkpoint_end(mf_checkpoint *c);
-/* A status with its error, the first one in c->error. */
+/* Returns the status; the first error is remembered in c->error. */
 mf_status mf_checkpoint_fail(mf_checkpoint *c, mf_status status, mf_value error);
-/* Whether it is the name of one of a checkpoint's files, or of what a killed saver left of one beside it. */
+/* Whether it is the name of a checkpoint's file, or of a temporary file that a killed process left. */
 bool mf_checkpoint_is_file(const char *name);
 
 #endif

@@ -1,12 +1,12 @@
-/* Checkpoints by step: a folder with a folder for each, written on a thread while the program goes on.
+/* Checkpoints by step: a folder with a subfolder for each step, written on a thread while the program continues.
  *
- *     FOLDER/1200/    a checkpoint (checkpoint.c); it is complete once its index is there
- *     FOLDER/1200/done-3.npz    "id": process 3 has written its part; until the index is there
+ *     FOLDER/1200/    a checkpoint (checkpoint.c); it is complete if it has an index
+ *     FOLDER/1200/done-3.npz    "id": a marker that process 3 has written its part; removed once the index is written
  *
- * Invariants: a step's index is written after all parts, so whoever is killed, what has an index can be loaded; it is removed before them.
- * Nothing but files with a checkpoint's names, in folders with a number for a name, is ever removed. The thread reads copies that are its
- * own, and takes part in no exchange between processes: these would meet the program's. That all have written their parts process 0's
- * thread finds in the folder, or hears from the next call of the program, in which the processes agree on it. */
+ * Invariants: a step's index is written after all parts and removed before them, so a step with an index can be loaded, whichever process
+ * is killed. Only files with a checkpoint's names in folders named by a number are ever removed. The thread works on copies of its own and
+ * does not communicate with other processes, because its messages would mix with the program's. Process 0's thread learns that all parts
+ * are written from the markers in the folder, or from the next call of the manager, in which the processes agree on it. */
 #include "io/checkpoint/checkpoint.h"
 
 #include <manyfold/distributed.h>
@@ -30,29 +30,29 @@ typedef enum verdict { NOT_KNOWN, ALL_WRITTEN, GIVEN_UP } verdict;
 struct mf_checkpoint_manager {
     mf_checkpoint_manager_options options;
     char *folder;
-    mf_value error; /* kept: what open found; unset when all was well */
+    mf_value error; /* kept: why it could not be opened; else unset */
     int processes, rank;
-    bool active, threaded; /* a save is under way; on a thread */
+    bool active, threaded; /* a save is in progress; it runs on the thread */
     pthread_t thread;
-    mf_checkpoint saving; /* and what follows belongs to it */
+    mf_checkpoint saving; /* the save in progress, to which the members below belong */
     char *step_folder;
     mf_value copies; /* kept: tuple of the tree and the rows */
     mf_status part, index;
-    pthread_mutex_t lock; /* guards what follows */
+    pthread_mutex_t lock; /* guards the members below */
     pthread_cond_t changed;
-    bool written; /* this process's part, or it failed */
+    bool written; /* this process has written its part, or failed to */
     verdict others;
 };
 
-/* What open returns when there is no memory even for a manager. */
+/* What open returns if there is no memory for a manager. */
 static struct mf_checkpoint_manager no_manager;
 
 static mf_value out_of_memory(void) { return mf_make_error(MF_ERROR_MEMORY, "mf_checkpoint_manager: out of memory"); }
 
-/* The error is reported by the innermost scope, unless somebody handles it. */
+/* The innermost scope reports the error unless it is handled before. */
 static mf_status said(mf_value error) { return mf_block_until_ready(error); }
 
-/* In the child of a fork, whose parent has the thread: asked without memory. */
+/* Whether this is the child of a fork, which does not have the thread. Allocates nothing. */
 static bool is_forked(void) { return mf_kind_of((mf_value){ 0 }) == MF_KIND_ERROR; }
 
 static char *join(const char *folder, const char *name)
@@ -66,7 +66,7 @@ static char *join(const char *folder, const char *name)
 
 /* ------------------------------------------------------------------ the steps of a folder */
 
-/* The step that a folder's name says; -1: it is no step's. */
+/* The step of a folder with this name; -1 if it is not a step's folder. */
 static int64_t step_of(const char *name)
 {
     size_t n = strspn(name, "0123456789");
@@ -85,7 +85,7 @@ static int descending(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* The steps, newest first, in memory of malloc; of those that are complete, or of those that are not. NULL: no memory, or no folder. */
+/* The steps that are complete, or those that are not; newest first, malloc'd. NULL if out of memory or if there is no folder. */
 static int64_t *find_steps(const char *folder, bool complete, int *count)
 {
     DIR *d = opendir(folder);
@@ -110,7 +110,7 @@ static int64_t *find_steps(const char *folder, bool complete, int *count)
 
 static bool is_marker(const char *name) { return strncmp(name, "done-", 5) == 0 && strstr(name, ".npz"); }
 
-/* The files of a step, or its markers alone. */
+/* Removes all files of a step and its folder, or only its markers. */
 static void remove_files(const char *step_folder, bool all)
 {
     char path[PATH];
@@ -127,7 +127,7 @@ static void remove_files(const char *step_folder, bool all)
         (void)rmdir(step_folder);
 }
 
-/* Removes the steps behind the first `keep` of those that are complete, or not. */
+/* Removes all but the newest `keep` of the steps that are complete, or of those that are not. */
 static void remove_steps(const char *folder, bool complete, int64_t keep)
 {
     int count;
@@ -150,7 +150,7 @@ static int64_t newest(const char *folder)
 
 /* ------------------------------------------------------------------ opening */
 
-/* Error or unset. */
+/* Returns an error or unset. */
 static mf_value make_folder(const char *folder)
 {
     struct stat s;
@@ -163,7 +163,7 @@ static mf_value make_folder(const char *folder)
     return mf_make_error(MF_ERROR_IO, "%s: cannot be made: %s", folder, strerror(errno));
 }
 
-/* Together. What was left by whoever was killed while it saved goes. */
+/* Collective. Makes the folder and removes incomplete steps, which killed jobs left. */
 static mf_value begin_in(mf_checkpoint_manager *m)
 {
     mf_value error = m->rank == 0 ? make_folder(m->folder) : (mf_value){ 0 };
@@ -229,7 +229,7 @@ static bool is_marked(const mf_checkpoint_manager *m, int process)
     return !mf_error(found) && mf_to_host(found, MF_I64, &id, 1) == MF_OK && id == m->saving.id;
 }
 
-/* Whether all processes have written their parts: their markers tell, or the program's next call. */
+/* Waits until all processes have written their parts, as their markers tell, or until the program's next call decides. */
 static bool others_have_written(mf_checkpoint_manager *m)
 {
     int marked = 0;
@@ -269,7 +269,7 @@ static void write_own(mf_checkpoint_manager *m)
     (void)pthread_mutex_unlock(&m->lock);
 }
 
-/* Process 0: from now on the step is there, and others may go. */
+/* In process 0: writes the index, which completes the step, and removes old steps. */
 static void commit(mf_checkpoint_manager *m)
 {
     MF_SCOPE;
@@ -293,7 +293,7 @@ static void *write_all(void *context)
 
 /* ------------------------------------------------------------------ saving */
 
-/* Signals are for the program's own threads. */
+/* All signals are blocked in the thread: they are for the program's own threads. */
 static bool start_thread(mf_checkpoint_manager *m)
 {
     sigset_t all, before;
@@ -313,7 +313,7 @@ static mf_status own_part(mf_checkpoint_manager *m)
     return m->part;
 }
 
-/* Ends the save that is under way, if one is: together. What became of it. */
+/* Collective. Waits for the save in progress, if there is one, and returns its status. */
 static mf_status settle(mf_checkpoint_manager *m)
 {
     if (!m->active)
@@ -339,14 +339,14 @@ static mf_status settle(mf_checkpoint_manager *m)
     return status;
 }
 
-/* What keeps a manager from doing anything. */
+/* An error if the manager is unusable. */
 static mf_status check(const mf_checkpoint_manager *m)
 {
     mf_status status = is_forked() ? mf_block_until_ready(mf_none()) : MF_OK;
     return status ? status : m == &no_manager ? said(out_of_memory()) : m->error.handle ? said(m->error) : MF_OK;
 }
 
-/* Together: whether the step can be saved, and its folder. */
+/* Collective. Makes the step's folder and returns whether the step can be saved. */
 static mf_status begin_step(mf_checkpoint_manager *m, int64_t step, mf_value tree, mf_value rows)
 {
     char name[32];
@@ -365,7 +365,7 @@ static mf_status begin_step(mf_checkpoint_manager *m, int64_t step, mf_value tre
     return status;
 }
 
-/* What the program does with the arrays meanwhile, to donate them too, is its own affair. */
+/* Starts the save with copies, so the program may change or donate the arrays meanwhile. */
 static mf_status hand_over(mf_checkpoint_manager *m, mf_value tree, mf_value rows)
 {
     mf_value copies = mf_tuple(mf_copy(tree), mf_copy(rows));
@@ -446,7 +446,7 @@ mf_value mf_checkpoint_manager_restore_opt(mf_checkpoint_manager *m, int64_t ste
     MF_SCOPE;
     if (m == &no_manager)
         return mf_escape(out_of_memory());
-    if (m->error.handle) /* which ends with the manager */
+    if (m->error.handle) /* a new error, because m->error is released with the manager */
         return mf_escape(mf_make_error(mf_error_status(m->error), "%s", mf_error(m->error)));
     if (is_forked())
         return mf_none();

@@ -1,5 +1,5 @@
-/* .npy files: header versions 1.0 to 3.0, C and Fortran order, both byte orders; written as 1.0, C order, little-endian. Invariant: a file
- * is checked against its header before memory for the array is asked for, so a damaged one costs nothing and names its offset. */
+/* .npy files: reads header versions 1.0 to 3.0, C and Fortran order, both byte orders; writes 1.0, C order, little-endian. Invariant: the
+ * file's size is checked against its header before memory for the array is allocated; an error names the offset. */
 #include "io/numpy/npy.h"
 
 #include "io/regular.h"
@@ -14,16 +14,16 @@
 static const struct npy_dtype {
     mf_dtype dtype;
     const char *code; /* kind and size, as in '<f4' */
-    int size, part;   /* bytes an element, and those that an opposite byte order reverses */
+    int size, part;   /* bytes in an element, and in the unit that is reversed to change the byte order */
 } dtypes[] = {
     { MF_BOOL, "b1", 1, 1 }, { MF_I8, "i1", 1, 1 },     { MF_I16, "i2", 2, 2 },  { MF_I32, "i4", 4, 4 },
     { MF_I64, "i8", 8, 8 },  { MF_U8, "u1", 1, 1 },     { MF_U16, "u2", 2, 2 },  { MF_U32, "u4", 4, 4 },
     { MF_U64, "u8", 8, 8 },  { MF_F16, "f2", 2, 2 },    { MF_F32, "f4", 4, 4 },  { MF_F64, "f8", 8, 8 },
-    { MF_C64, "c8", 8, 4 },  { MF_C128, "c16", 16, 8 }, { MF_BF16, "V2", 2, 2 }, /* NumPy knows no bfloat16: ml_dtypes writes its bits so */
+    { MF_C64, "c8", 8, 4 },  { MF_C128, "c16", 16, 8 }, { MF_BF16, "V2", 2, 2 }, /* bfloat16 as ml_dtypes stores it: NumPy has none */
 };
 enum { DTYPES = sizeof dtypes / sizeof *dtypes, HEADER = 10 };
 
-static const unsigned char magic[8] = { 0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0 }; /* and the version that we write */
+static const unsigned char magic[8] = { 0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0 }; /* followed by the version that is written */
 
 typedef struct npy_header {
     const struct npy_dtype *dtype;
@@ -42,7 +42,7 @@ static const struct npy_dtype *dtype_of_code(const char *code, size_t length)
     return NULL;
 }
 
-/* The text behind 'key': in the header's Python dict; NULL when it is not there. */
+/* The text behind 'key': in the header's Python dict; NULL if the key is missing. */
 static const char *field(const char *header, const char *key)
 {
     char quoted[32];
@@ -59,7 +59,7 @@ static bool parse_shape(const char *at, npy_header *h)
 {
     if (!at || *at != '(')
         return false;
-    size_t reach = 1; /* a size of zero does not make the others believable */
+    size_t reach = 1; /* the product of the nonzero sizes: a zero must not hide absurd ones */
     h->shape.rank = 0;
     h->count = 1;
     for (at++;;) {
@@ -74,11 +74,11 @@ static bool parse_shape(const char *at, npy_header *h)
         h->shape.dims[h->shape.rank++] = d;
         h->count *= (size_t)d;
         reach *= d ? (size_t)d : 1;
-        at = *end == 'L' ? end + 1 : end; /* Python 2 wrote longs so */
+        at = *end == 'L' ? end + 1 : end; /* Python 2's suffix of a long */
     }
 }
 
-/* NULL, or what is wrong with the header's text. */
+/* Parses the header's text. Returns NULL, or what was expected there. */
 static const char *parse_fields(const char *text, npy_header *h)
 {
     const uint16_t one = 1;
@@ -96,7 +96,7 @@ static const char *parse_fields(const char *text, npy_header *h)
     return parse_shape(field(text, "shape"), h) ? NULL : "a tuple of at most 8 sizes, which make less than 2^52 elements, as 'shape'";
 }
 
-/* Where the header's text begins and ends; 0 or what was expected and at which offset. */
+/* Finds the beginning and length of the header's text. Returns NULL, or what was expected at *offset. */
 static const char *find_text(const unsigned char *bytes, size_t size, size_t *begin, size_t *length, size_t *offset)
 {
     *offset = 0;
@@ -133,7 +133,7 @@ static void swap_bytes(unsigned char *p, size_t count, int part)
         }
 }
 
-/* Column-major elements into row-major order. */
+/* Column-major (Fortran) to row-major (C) order. */
 static void turn(unsigned char *out, const unsigned char *in, const npy_header *h)
 {
     int64_t index[MF_MAX_RANK] = { 0 }, strides[MF_MAX_RANK], step = h->dtype->size, at = 0;
@@ -170,7 +170,7 @@ static mf_value rearranged(const npy_header *h, const unsigned char *data)
     return v;
 }
 
-/* Error or unset. */
+/* Returns an error or unset. */
 static mf_value read_header(const char *file, const char *member, const unsigned char *bytes, size_t size, npy_header *h)
 {
     size_t begin = 0, length = 0, offset;
@@ -231,7 +231,7 @@ unsigned char *mf_npy_format(const char *file, mf_value array, size_t *size, mf_
     const struct npy_dtype *d = NULL;
     for (int i = 0; i < DTYPES; i++)
         d = dtypes[i].dtype == dtype ? &dtypes[i] : d;
-    *status = mf_block_until_ready(array); /* an error is remembered there */
+    *status = mf_block_until_ready(array); /* records the error, if it is one */
     if (*status)
         return NULL;
     if (shape.rank < 0 || !d) {

@@ -1,5 +1,5 @@
-/* .npy files as a source: mapped, and read row by row. Invariant: what a header claims has been compared with the file's size before a row
- * is read. */
+/* .npy files as a source: memory-mapped and read row by row. Invariant: a header is checked against the file's size before any row is read.
+ * */
 #include "io/numpy/npy.h"
 
 #include "io/regular.h"
@@ -11,7 +11,7 @@
 
 typedef struct mapped_file {
     mf_mapping all;
-    size_t data, row; /* data: where the elements begin; row: bytes */
+    size_t data, row; /* the offset of the elements; the bytes in a row */
 } mapped_file;
 
 typedef struct mapped_files {
@@ -42,7 +42,7 @@ static mf_value map_file(const char *path, mapped_file *f)
     return error.handle ? error : mf_npy_look(path, f->all.bytes, f->all.size, &f->data);
 }
 
-/* The struct of a row of the file, or an error; *rows are the file's. */
+/* Maps a file. Returns the struct of a row and sets *rows to the number of rows, or returns an error. */
 static mf_value map_leaf(mf_value path, mapped_file *f, int64_t *rows)
 {
     size_t length;

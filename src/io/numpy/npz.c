@@ -1,5 +1,5 @@
-/* .npz files: zip archives of .npy members, one for each leaf of a tree, named by its path. Invariant: what is written appears under its
- * name only when it is whole; what is read is checked by the archive's own sums. */
+/* .npz files: zip archives of .npy members, one for each leaf of a tree, named by its path. Invariant: a file is replaced atomically, when
+ * it is complete; what is read is verified by the archive's checksums. */
 #include "io/numpy/npy.h"
 
 #include "io/leaves.h"
@@ -17,9 +17,9 @@
 
 /* ---- writing */
 
-#define MOST_NAME_BYTES 65000 /* a zip archive counts a name's bytes with 16 bits, and ".npy" is added */
+#define MOST_NAME_BYTES 65000 /* the length of a name is 16 bits in a zip archive, and ".npy" is added */
 
-/* What is wrong with the name of a member; NULL when nothing is. Parts of it are keys. */
+/* Why a leaf's name cannot be the name of a member; NULL if it can. The parts between slashes are keys of dicts. */
 static const char *wrong_name(const char *name)
 {
     if (strlen(name) > MOST_NAME_BYTES)
@@ -42,7 +42,7 @@ static mf_status zip_failed(const char *path, const char *what, zip_error_t *err
     return mf_io_fail(MF_ERROR_IO, "%s: %s: %s", path, what, zip_error_strerror(error));
 }
 
-/* The bytes belong to *bytes, for the archive reads them when it is closed. */
+/* Stores the member's contents in *bytes; they must live until the archive is closed, which reads them. */
 static mf_status add_member(zip_t *archive, const char *path, const mf_named_leaf *l, unsigned char **bytes)
 {
     size_t size;
@@ -64,7 +64,8 @@ static mf_status add_member(zip_t *archive, const char *path, const mf_named_lea
         return zip_failed(path, l->name, zip_get_error(archive));
     }
     zip_set_file_compression(archive, (zip_uint64_t)index, ZIP_CM_STORE, 0);
-    (void)zip_file_set_dostime(archive, (zip_uint64_t)index, 0, 1 << 5 | 1, 0); /* 1980, as NumPy: equal arrays are equal files */
+    /* the date 1980-01-01, as in NumPy, so equal arrays give equal files */
+    (void)zip_file_set_dostime(archive, (zip_uint64_t)index, 0, 1 << 5 | 1, 0);
     return MF_OK;
 }
 
@@ -93,7 +94,7 @@ static mf_status write_archive(const char *path, const char *beside, const mf_na
     return status;
 }
 
-/* What the archive could not give back, or could not hold, is said before anything is written. */
+/* Refuses, before anything is written, a tree that the archive could not hold or would not restore. */
 static mf_status check_leaves(const char *path, const mf_named_leaves *l)
 {
     if (l->failed)
@@ -129,10 +130,11 @@ mf_status(mf_save_npz)(const char *path, mf_value tree)
 /* ---- reading */
 
 enum { REASON = 256 };
-#define MOST_BYTES (UINT64_C(64) << 20) /* what the members may claim, whatever the size of the archive; and so many times its size */
+/* The default limit of the members' uncompressed sizes: MOST_BYTES plus MOST_RATIO times the size of the archive. */
+#define MOST_BYTES (UINT64_C(64) << 20)
 #define MOST_RATIO 128
 
-/* The member's bytes, in memory of malloc; NULL and the reason. */
+/* The member's bytes, malloc'd. On failure returns NULL and writes the reason. */
 static unsigned char *read_member(zip_t *archive, zip_uint64_t index, size_t *size, char *reason)
 {
     zip_stat_t stat;
@@ -143,7 +145,7 @@ static unsigned char *read_member(zip_t *archive, zip_uint64_t index, size_t *si
     }
     unsigned char *bytes = malloc(stat.size ? stat.size : 1), beyond;
     zip_int64_t got = bytes ? zip_fread(f, bytes, stat.size) : -1;
-    bool complete = got == (zip_int64_t)stat.size, whole = complete && zip_fread(f, &beyond, 1) == 0; /* the sum is checked at the end */
+    bool complete = got == (zip_int64_t)stat.size, whole = complete && zip_fread(f, &beyond, 1) == 0; /* the end verifies the checksum */
     if (!whole) {
         const char *said = zip_file_strerror(f);
         snprintf(reason, REASON, "%s", !bytes ? "out of memory" : got >= 0 && !complete ? "the member is truncated" : said);
@@ -167,7 +169,8 @@ static mf_value load_member(zip_t *archive, const char *path, zip_uint64_t index
     return v;
 }
 
-/* A few bytes can claim to be an array of any size. What deflate can do at best is 1,032 to 1. */
+/* Guards against zip bombs: a small archive can declare members of any size. deflate compresses at most 1,032 to 1. Returns NULL, or the
+ * reason. */
 static const char *check_claims(zip_t *archive, const char *path, const mf_load_options *o, char *reason)
 {
     struct stat file;
@@ -186,7 +189,7 @@ static const char *check_claims(zip_t *archive, const char *path, const mf_load_
     return reason;
 }
 
-/* Every .npy member as (key, value) pairs; an error, or unset when all went well. */
+/* Loads every .npy member to (key, value) pairs. Returns an error or unset. */
 static mf_value load_members(zip_t *archive, const char *path, mf_value *pairs, int *count)
 {
     zip_int64_t n = zip_get_num_entries(archive, 0);
@@ -211,7 +214,7 @@ static mf_value no_archive(const char *path, const char *why)
     return mf_make_error(MF_ERROR_IO, "%s: cannot be read as a zip archive: %s", path, why);
 }
 
-/* NULL and *error. */
+/* On failure returns NULL and sets *error. */
 static zip_t *open_archive(const char *path, mf_value *error)
 {
     int code, fd = mf_open_regular(path);

@@ -1,5 +1,5 @@
-/* Arithmetic that needs no operation of its own: signs, steps, angles, divmod, gcd and lcm.
- * Invariant: results are jax.numpy's, at zeros, infinities and NaN too. */
+/* Arithmetic functions composed of primitives: signs, steps, angles, divmod, gcd and lcm.
+ * Invariant: results equal jax.numpy's, also for zeros, infinities and NaN. */
 #include "numpy/floats.h"
 
 #include <math.h>
@@ -75,7 +75,7 @@ mf_value(mf_rad2deg)(mf_value x)
     return times(x, 57.29577951308232, "rad2deg");
 }
 
-/* About 0 by its series, whose derivatives are right there too. */
+/* Near 0 computed by its series, so that the derivatives are right there too. */
 mf_value(mf_sinc)(mf_value x)
 {
     MF_LAYER;
@@ -93,7 +93,7 @@ mf_value(mf_logaddexp2)(mf_value a, mf_value b)
     return mf_div(mf_logaddexp(mf_mul(a, ln2), mf_mul(b, ln2)), ln2);
 }
 
-/* ---- whole numbers */
+/* ---- integers */
 mf_value(mf_divmod)(mf_value a, mf_value b)
 {
     MF_LAYER;
@@ -101,7 +101,7 @@ mf_value(mf_divmod)(mf_value a, mf_value b)
     return mf_is_error(quotient) ? quotient : mf_tuple(quotient, rest);
 }
 
-/* Euclid's step wherever the second number is not 0 yet. */
+/* The Euclidean algorithm, elementwise, until every second number is 0. */
 static mf_value unfinished(mf_value pair) { return mf_any(mf_not_equal(mf_get(pair, 1), 0)); }
 
 static mf_value euclid(mf_value pair)

@@ -1,5 +1,5 @@
-/* Elementary functions made of others: hypot, fmod, trunc, log2, log10, asinh, acosh, atanh.
- * Invariant: no square overflows where the result is finite, and what is small is exact about 0. */
+/* Elementary functions composed of others: hypot, fmod, trunc, log2, log10, asinh, acosh, atanh.
+ * Invariant: no intermediate square overflows if the result is finite, and results near 0 keep full relative accuracy. */
 #include "numpy/floats.h"
 
 #include <math.h>
@@ -34,7 +34,7 @@ mf_value(mf_trunc)(mf_value x)
     return mf_where(mf_less(x, 0), mf_ceil(x), mf_floor(x));
 }
 
-/* The logarithm over that of the base, both parts of a complex one. */
+/* Divides a logarithm by log(base); a complex one by parts. */
 static mf_value over(mf_value logarithm, double base)
 {
     if (numpy_is_complex(logarithm))
@@ -54,7 +54,7 @@ mf_value(mf_log10)(mf_value x)
     return over(mf_log(x), 2.302585092994046);
 }
 
-/* ---- inverse hyperbolic functions, with the slopes that they have where their values are made of several terms */
+/* ---- inverse hyperbolic functions, with custom derivatives: those of the composed formulas would be inaccurate */
 static mf_value asinh_of(mf_value x)
 {
     mf_value size = mf_abs(x), wide = mf_greater(size, 1e4), safe = mf_where(wide, 1, size), square = mf_square(safe);
@@ -91,14 +91,14 @@ static mf_value atanh_jvp(mf_value primals, mf_value tangents)
     return mf_tuple(mf_call(mf_custom_jvp(atanh_of, atanh_jvp), x), mf_mul(mf_get(tangents, 0), slope));
 }
 
-/* ---- of complex numbers: those of the circle, turned by a quarter, part by part, since a product with i would lose the sign of a zero,
- * which says on which side of a cut the number lies */
+/* ---- complex inverse hyperbolic functions: the inverse trigonometric ones, rotated by i or -i. The rotation exchanges the parts, because
+ * a product with i would lose the sign of a zero, which tells on which side of a branch cut the number lies. */
 static mf_value turned_left(mf_value z) { return mf_complex(mf_neg(mf_imag(z)), mf_real(z)); }
 static mf_value turned_right(mf_value z) { return mf_complex(mf_imag(z), mf_neg(mf_real(z))); }
 static mf_value complex_asinh(mf_value z) { return turned_right(mf_asin(turned_left(z))); }
 static mf_value complex_atanh(mf_value z) { return turned_right(mf_atan(turned_left(z))); }
 
-/* Of the two turns the one with a real part that is not negative. */
+/* i or -i times acos(z), whichever has a nonnegative real part. */
 static mf_value complex_acosh(mf_value z)
 {
     mf_value angle = mf_acos(z), left = mf_signbit(mf_imag(angle));

@@ -1,19 +1,19 @@
-/* logaddexp and its running form.
- * Invariant: the greater operand is taken out before the exponential, so nothing overflows; each operand's slope is its share of the
- * sum, also where that is infinite: of two minus infinities NaN, as in JAX, but in the running form, which they fill up, 1. */
+/* logaddexp and cumlogsumexp. Invariant: the greater operand is subtracted before the exponential, so nothing overflows. The derivative by
+ * an operand x is its share exp(x - sum), also if the sum is infinite. If both operands are -inf, the derivatives of logaddexp are NaN, as
+ * in JAX; those of cumlogsumexp, which pads with -inf, are 1. */
 #include "numpy/axis.h"
 #include "numpy/floats.h"
 
 #include <math.h>
 
-/* The same angle from -pi to pi. */
+/* The angle, reduced to [-pi, pi). */
 static mf_value turned_back(mf_value angle)
 {
     mf_value turn = mf_scalar(6.283185307179586, mf_dtype_of(angle)), half = mf_scalar(3.141592653589793, mf_dtype_of(angle));
     return mf_sub(mf_remainder(mf_add(angle, half), turn), half);
 }
 
-/* log(1 + z) for |z| of at most 1, exact about 0. */
+/* log(1 + z) for |z| <= 1, accurate near 0. */
 static mf_value complex_log1p(mf_value z)
 {
     mf_value re = mf_real(z), im = mf_imag(z);
@@ -23,7 +23,7 @@ static mf_value complex_log1p(mf_value z)
 
 static mf_value joined_complex(mf_value a, mf_value b)
 {
-    mf_value top = mf_maximum(a, b); /* that of the greater real part */
+    mf_value top = mf_maximum(a, b); /* the operand with the greater real part */
     mf_value sum = mf_add(top, complex_log1p(mf_exp(mf_sub(mf_add(a, b), mf_mul(top, 2)))));
     return mf_complex(mf_real(sum), turned_back(mf_imag(sum)));
 }
@@ -32,19 +32,20 @@ static mf_value joined(mf_value a, mf_value b)
 {
     if (numpy_is_complex(a))
         return joined_complex(a, b);
-    mf_value distance = mf_sub(a, b); /* NaN where both are the same infinity */
+    mf_value distance = mf_sub(a, b); /* NaN if both are the same infinity */
     return mf_where(mf_isnan(distance), mf_add(a, b), mf_add(mf_maximum(a, b), mf_log1p(mf_exp(mf_neg(mf_abs(distance))))));
 }
 
 static mf_value finite_or_zero(mf_value x) { return mf_where(mf_isinf(mf_real(x)), 0, x); }
 
-/* Of a minus infinity the share is nothing. */
+/* exp(x - sum): 0 if only x is -inf, 1 if x and sum are the same infinity. */
 static mf_value share(mf_value x, mf_value sum)
 {
     return mf_exp(mf_sub(mf_where(mf_equal(x, sum), finite_or_zero(x), x), finite_or_zero(sum)));
 }
 
-/* The slopes are shares of a sum that has these slopes itself: those of maximum and abs, where operands are equal, are not its. */
+/* `sum` must come from a call with this rule, so that higher derivatives use it too: the derivatives of maximum and abs are wrong where
+ * operands are equal. */
 static mf_value joined_tangent(mf_value primals, mf_value tangents, mf_value sum)
 {
     mf_value first = mf_mul(mf_get(tangents, 0), share(mf_get(primals, 0), sum));
@@ -70,7 +71,8 @@ mf_value(mf_logaddexp)(mf_value a, mf_value b)
     return mf_call(mf_custom_jvp(joined, logaddexp_jvp), a, b);
 }
 
-/* Runs of 1, 2, 4, ... elements joined with the runs before them, or behind them. */
+/* A parallel prefix scan in log2(n) rounds: each round joins every element with the one 1, 2, 4, ... places before it (behind it, if
+ * reverse). */
 mf_value mf_cumlogsumexp_opt(mf_value x, const mf_cumulative_options *o)
 {
     MF_LAYER;

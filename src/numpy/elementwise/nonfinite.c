@@ -18,7 +18,7 @@ mf_value mf_nan_to_num_opt(mf_value x, const mf_nan_to_num_options *o)
     mf_dtype d = mf_dtype_of(x);
     o = o ? o : &none;
     if (mf_is_error(x) || d == MF_DTYPE_DEFAULT)
-        return mf_neg(x); /* the error itself, or what says that this is no array */
+        return mf_neg(x); /* the error itself, or the error that x is no array */
     if (d == MF_C64 || d == MF_C128)
         return mf_complex(mf_nan_to_num_opt(mf_real(x), o), mf_nan_to_num_opt(mf_imag(x), o));
     if (d < MF_F16 || d > MF_F64)

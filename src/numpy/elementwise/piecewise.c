@@ -1,15 +1,15 @@
-/* Activations made of pieces: relu, relu6, leaky_relu, elu, celu, selu, hard_tanh, hard_sigmoid, hard_swish.
- * Invariant: where pieces meet the slopes are jax.nn's, one piece's or the other's, and never the mean that maximum has. */
+/* Piecewise activations: relu, relu6, leaky_relu, elu, celu, selu, hard_tanh, hard_sigmoid, hard_swish.
+ * Invariant: where pieces meet, the derivative is jax.nn's: that of one of the pieces, not their mean, which maximum has. */
 #include "numpy/floats.h"
 
-/* The gradient is 1 where x > 0, and 0 elsewhere: at 0 and at NaN too. A NaN stays one. */
+/* The gradient is 1 where x > 0 and 0 elsewhere, also at 0 and NaN. relu(NaN) is NaN. */
 mf_value(mf_relu)(mf_value x)
 {
     MF_LAYER;
     return mf_where(mf_greater(x, 0), x, mf_stop_gradient(mf_maximum(x, 0)));
 }
 
-/* As of relu: at 0 and at 6 the gradient is 0. */
+/* As for relu, the gradient at 0 and at 6 is 0. */
 mf_value(mf_relu6)(mf_value x)
 {
     MF_LAYER;
@@ -24,7 +24,7 @@ mf_value(mf_leaky_relu)(mf_value x, double negative_slope)
     return mf_where(mf_greater_equal(x, 0), x, mf_mul(x, mf_scalar(negative_slope, mf_dtype_of(x))));
 }
 
-/* What is not chosen stays small, so that no infinity meets the zero of its cotangent. */
+/* expm1 gets 0 where its result is not selected: if it overflowed, the gradient would be inf * 0 = NaN. */
 mf_value(mf_elu)(mf_value x, double alpha)
 {
     x = numpy_float(x);
@@ -32,7 +32,7 @@ mf_value(mf_elu)(mf_value x, double alpha)
     return mf_where(above, x, mf_mul(mf_expm1(mf_where(above, 0, x)), mf_scalar(alpha, mf_dtype_of(x))));
 }
 
-/* At 0 both halves have half of their slope, which is the first's whole one; of the second derivative a quarter is left, as in JAX. */
+/* At 0, maximum and minimum have half of their slopes, so the first derivative is 1/2 + 1/2; of the second a quarter is left, as in JAX. */
 mf_value(mf_celu)(mf_value x, double alpha)
 {
     MF_LAYER;

@@ -1,5 +1,5 @@
-/* NumPy's division with rest: floor_divide goes towards minus infinity, the remainder has the divisor's sign.
- * Invariant: x = y * floor_divide(x, y) + remainder(x, y), up to rounding; both follow jax.numpy where y is 0. */
+/* NumPy's integer division: floor_divide rounds towards minus infinity, remainder has the divisor's sign.
+ * Invariant: x = y * floor_divide(x, y) + remainder(x, y), up to rounding; for y = 0 both give jax.numpy's results. */
 #include <manyfold.h>
 
 static bool is_float(mf_value x)
@@ -19,7 +19,7 @@ static bool is_unsigned(mf_value x)
 /* Whether the signs of x and y differ. */
 static mf_value apart(mf_value x, mf_value y) { return mf_not_equal(mf_less(x, 0), mf_less(y, 0)); }
 
-/* What lax.rem leaves, moved to the divisor's side. */
+/* lax.rem's remainder, which has the dividend's sign, moved to the divisor's sign. */
 static mf_value towards_divisor(mf_value rest, mf_value y)
 {
     mf_value moves = mf_logical_and(mf_not_equal(rest, 0), apart(rest, y));
@@ -52,7 +52,7 @@ static mf_value scalar_like(mf_value x)
     return is_complex(x) ? mf_c(0, 0) : is_float(x) ? mf_f(0) : mf_i(0);
 }
 
-/* Both operands in the dtype that they have together; bool counts as i32. */
+/* Converts both operands to their promoted dtype; bool becomes i32. */
 static void join_dtypes(mf_value *x, mf_value *y)
 {
     mf_value same = mf_where(mf_b(true), scalar_like(*x), scalar_like(*y));

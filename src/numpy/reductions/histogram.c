@@ -1,5 +1,5 @@
-/* bincount, histogram, digitize: how many numbers fall where.
- * Invariant: the number of bins is a C number, so that every result has a known shape; what lies outside of all bins counts nowhere. */
+/* Counting: bincount, histogram, digitize. Invariant: the number of bins is a C number, so every result has a static shape; values outside
+ * all bins of a histogram are not counted. */
 #include "numpy/floats.h"
 
 mf_value(mf_bincount)(mf_value x, int64_t length)
@@ -10,7 +10,7 @@ mf_value(mf_bincount)(mf_value x, int64_t length)
     return mf_index_add(mf_zeros(MF_SHAPE(length), MF_I32), mf_maximum(mf_ravel(x), 0), mf_scalar(1, MF_I32));
 }
 
-/* Bins are open at their upper end, the last one is not. */
+/* Bins are half-open [low, high), except the last, which includes its upper edge. */
 mf_value mf_histogram_opt(mf_value x, int64_t bins, const mf_histogram_options *o)
 {
     MF_LAYER;
@@ -19,7 +19,7 @@ mf_value mf_histogram_opt(mf_value x, int64_t bins, const mf_histogram_options *
     x = mf_ravel(numpy_real_float(x, "histogram"));
     if (mf_is_error(x))
         return x;
-    if (bins < 1 || bins == INT64_MAX) /* which have one edge more */
+    if (bins < 1 || bins == INT64_MAX) /* the number of edges is bins + 1 */
         return mf_make_error(MF_ERROR_ARGUMENT, "histogram: at least one bin is needed, and fewer than 2^63 - 1, not %lld",
                              (long long)bins);
     mf_dtype d = mf_dtype_of(x);
@@ -30,7 +30,7 @@ mf_value mf_histogram_opt(mf_value x, int64_t bins, const mf_histogram_options *
     high = mf_where(one, mf_add(high, mf_scalar(0.5, d)), high);
     mf_value share = mf_div(mf_arange(bins + 1, d), mf_scalar((double)bins, d));
     mf_value edges = mf_add(mf_mul(low, mf_sub(1, share)), mf_mul(high, share));
-    mf_value bin = mf_where(mf_equal(x, high), mf_i(bins), mf_searchsorted(edges, x, true)); /* from 1 on; 0 and bins + 1 lie outside */
+    mf_value bin = mf_where(mf_equal(x, high), mf_i(bins), mf_searchsorted(edges, x, true)); /* from 1; 0 and bins + 1 are outside */
     mf_value weights = o->weights.handle ? mf_ravel(numpy_float(o->weights)) : mf_ones_like(x);
     mf_value counts = mf_segment_sum(weights, mf_sub(bin, 1), bins);
     if (o->density)
@@ -40,7 +40,7 @@ mf_value mf_histogram_opt(mf_value x, int64_t bins, const mf_histogram_options *
 
 mf_value(mf_histogram)(mf_value x, int64_t bins) { return mf_histogram_opt(x, bins, NULL); }
 
-/* Bins ascend or descend. */
+/* The bins may ascend or descend. */
 mf_value(mf_digitize)(mf_value x, mf_value bins, bool right)
 {
     MF_LAYER;

@@ -1,11 +1,11 @@
-/* Reductions that leave out what is NaN: nansum, nanprod, nanmean, nanvar, nanstd, nanmax, nanmin, nanargmax, nanargmin. Their medians and
- * quantiles are in quantile.c.
- * Invariant: what is left out adds nothing to a gradient. Where nothing is left sums are 0, products 1, argmax -1, and the others NaN. */
+/* Reductions that ignore NaN: nansum, nanprod, nanmean, nanvar, nanstd, nanmax, nanmin, nanargmax, nanargmin. nanmedian and nanquantile are
+ * in quantile.c. Invariant: ignored elements have gradient 0. If all elements are NaN, nansum is 0, nanprod 1, nanargmax and nanargmin -1,
+ * the others NaN. */
 #include "numpy/floats.h"
 
 #include <math.h>
 
-/* x with another number where it is NaN. */
+/* x with NaN replaced by a number. */
 static mf_value filled(mf_value x, double number)
 {
     return mf_dtype_of(x) >= MF_F16 ? mf_where(mf_isnan(x), mf_scalar(number, mf_dtype_of(x)), x) : x;
@@ -14,7 +14,7 @@ static mf_value filled(mf_value x, double number)
 mf_value mf_nansum_opt(mf_value x, const mf_reduce_options *o) { return mf_sum_opt(filled(x, 0), o); }
 mf_value mf_nanprod_opt(mf_value x, const mf_reduce_options *o) { return mf_prod_opt(filled(x, 1), o); }
 
-/* The options of the reduction over numbers alone. */
+/* The options with NaN excluded by `where`. */
 static mf_reduce_options of_numbers(mf_value x, const mf_reduce_options *o)
 {
     mf_reduce_options numbers = o ? *o : (mf_reduce_options){ .axis = MF_ALL };
@@ -44,7 +44,7 @@ mf_value mf_nanstd_opt(mf_value x, const mf_reduce_options *o)
     return mf_std_opt(filled(x, 0), &numbers);
 }
 
-/* ---- the greatest and the least */
+/* ---- maximum and minimum */
 static mf_value extreme(mf_value x, const mf_reduce_options *o, double neutral, mf_value (*reduce)(mf_value, const mf_reduce_options *))
 {
     mf_value found = reduce(filled(x, neutral), o);

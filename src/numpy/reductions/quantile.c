@@ -1,11 +1,11 @@
-/* quantile, percentile, median, and those of numbers alone: nanquantile, nanpercentile, nanmedian.
- * Invariant: linear between neighbours; a NaN in a line makes its quantiles NaN, or is left out. */
+/* quantile, percentile, median, and nanquantile, nanpercentile, nanmedian, which ignore NaN.
+ * Invariant: interpolation is linear; a NaN makes the quantiles of its line NaN, or is ignored. */
 #include "numpy/axis.h"
 #include "numpy/floats.h"
 
 #include <math.h>
 
-/* The lines in which to look: the axes moved to the end, as one dimension; MF_ALL: everything. */
+/* Moves the reduced axes to the end and flattens them to one; a "line" is a slice along it. MF_ALL flattens x. */
 static mf_value as_lines(mf_value x, mf_axis axis, const char *op)
 {
     mf_ints at = numpy_axes(&x, axis, op), order = { .count = 0 };
@@ -29,7 +29,7 @@ static mf_value as_lines(mf_value x, mf_axis axis, const char *op)
     return mf_reshape(mf_ndim(x) > 1 ? mf_transpose(x, order) : x, shape);
 }
 
-/* Of sorted lines, whose NaNs come last: each has its own number of places. */
+/* Quantiles of sorted lines that may end with NaNs: the position of a quantile depends on each line's number of valid elements. */
 static mf_value among_numbers(mf_value line, mf_value q)
 {
     mf_dtype d = mf_dtype_of(line);

@@ -1,10 +1,10 @@
-/* segment_sum, segment_prod, segment_max, segment_min: rows with one number reduced to one row.
- * Invariant: a row whose number is no segment's is dropped; a segment without rows has the reduction's neutral element. */
+/* segment_sum, segment_prod, segment_max, segment_min: reduce the rows with the same segment id to one row.
+ * Invariant: a row whose id is out of range is dropped; a segment without rows is the reduction's identity element. */
 #include <manyfold.h>
 
 #include <math.h>
 
-/* Of the rows that belong together what `apply` makes of them, in rows of `initial`. */
+/* Scatters the rows of x with `apply` into `count` rows of `initial`. */
 static mf_value segments(mf_value x, mf_value ids, int64_t count, mf_value initial, mf_value (*apply)(mf_value, mf_value, mf_value),
                          const char *op)
 {
@@ -35,7 +35,7 @@ mf_value(mf_segment_prod)(mf_value x, mf_value segment_ids, int64_t num_segments
     return segments(x, segment_ids, num_segments, mf_scalar(1, mf_dtype_of(x)), multiply, "segment_prod");
 }
 
-/* The lowest number of a dtype, or the highest: floats to integers saturate. */
+/* The lowest or highest number of a dtype: the conversion from infinity to integers saturates. */
 static mf_value limit(mf_dtype d, double infinity) { return d == MF_BOOL ? mf_b(infinity > 0) : mf_astype(mf_scalar(infinity, MF_F64), d); }
 
 mf_value(mf_segment_max)(mf_value x, mf_value segment_ids, int64_t num_segments)

@@ -1,5 +1,5 @@
-/* mean, var, std, average: sums divided by counts.
- * Invariant: f16 and bf16 are averaged in f32 and rounded once; integers become floats first. With a mask only its elements count. */
+/* mean, var, std, average, ptp, count_nonzero, cov, corrcoef. Invariant: f16 and bf16 are averaged in f32 and rounded once; integers are
+ * converted to floats first. With `where`, only the selected elements are counted. */
 #include "numpy/axis.h"
 #include "numpy/floats.h"
 
@@ -7,7 +7,7 @@
 
 static const mf_reduce_options everything = { .axis = MF_ALL };
 
-/* The dtype of the result, and the one it is computed in. */
+/* The dtype of the result. */
 static mf_dtype result_dtype(mf_value x, const mf_reduce_options *o)
 {
     mf_dtype d = o->dtype ? o->dtype : mf_dtype_of(x);
@@ -16,9 +16,10 @@ static mf_dtype result_dtype(mf_value x, const mf_reduce_options *o)
     return d >= MF_F16 && d <= MF_C128 ? d : MF_F32;
 }
 
+/* The dtype in which it is computed. */
 static mf_dtype working_dtype(mf_dtype d) { return numpy_is_half(d) ? MF_F32 : d; }
 
-/* How many elements meet in each result: a number, or, with a mask, an array. */
+/* The number of elements reduced to each result: a scalar or, with `where`, an array. */
 static mf_value count_of(mf_value x, mf_value sum, const mf_reduce_options *o, mf_dtype dtype)
 {
     if (o->where.handle) {
@@ -51,10 +52,10 @@ mf_value mf_mean_opt(mf_value x, const mf_reduce_options *o)
     return mf_astype(mean_in(x, o, working_dtype(dtype)), dtype);
 }
 
-/* The dtype of distances. */
+/* The dtype of an absolute value. */
 static mf_dtype real_of(mf_dtype d) { return d == MF_C64 ? MF_F32 : d == MF_C128 ? MF_F64 : d; }
 
-/* The mean of the squared distances from the mean. */
+/* The mean of the squared deviations from the mean. */
 static mf_value variance(mf_value x, const mf_reduce_options *o, mf_dtype dtype)
 {
     mf_reduce_options wide = *o;
@@ -102,8 +103,8 @@ mf_value(mf_average)(mf_value x, mf_value weights, mf_axis axis)
     MF_LAYER;
     x = numpy_float(x);
     if (mf_ndim(x) < 0 || mf_ndim(weights) < 0)
-        return mf_mul(x, weights);                 /* the error itself, or what says that one is no array */
-    if (mf_ndim(weights) == 1 && mf_ndim(x) > 1) { /* one weight for each place along the axis */
+        return mf_mul(x, weights);                 /* the error itself, or the error that one is no array */
+    if (mf_ndim(weights) == 1 && mf_ndim(x) > 1) { /* one weight for each index along the axis */
         mf_ints at = mf_axes_of(axis, mf_ndim(x));
         if (at.count != 1)
             return mf_make_error(MF_ERROR_AXIS, "average: one axis is needed for weights of one dimension");
@@ -128,7 +129,7 @@ mf_value(mf_count_nonzero)(mf_value x, mf_axis axis)
     return mf_sum(mf_not_equal(x, 0), axis);
 }
 
-/* ---- covariance: the products of distances from the means, of every two rows */
+/* ---- covariance and correlation */
 mf_value mf_cov_opt(mf_value x, const mf_cov_options *o)
 {
     MF_LAYER;

@@ -1,11 +1,11 @@
-/* Modified Bessel functions of the first kind: i0, i0e, i1, i1e, the latter divided by e^|x|.
- * Invariant: no value overflows where the function does not, and derivatives are functions of this family again. */
+/* Modified Bessel functions of the first kind: i0 and i1, and i0e and i1e, which are scaled by e^-|x|.
+ * Invariant: no intermediate value overflows unless the result does, and derivatives are functions of this family. */
 #include "numpy/floats.h"
 
 #include <math.h>
 
-/* Chebyshev coefficients (as C. Clenshaw's tables, computed anew to 40 digits), the first one twice what it counts: up to 8 of e^-x I0(x) and
- * e^-x I1(x) / x over x / 4 - 1, beyond of sqrt(x) e^-x I0(x) and sqrt(x) e^-x I1(x) over 16 / x - 1. */
+/* Chebyshev coefficients (of C. Clenshaw's expansions, recomputed to 40 digits); the first one counts half. near, for x <= 8: of e^-x I0(x)
+ * and e^-x I1(x) / x in the variable x / 4 - 1. far, for x > 8: of sqrt(x) e^-x I0(x) and sqrt(x) e^-x I1(x) in the variable 16 / x - 1. */
 static const double i0_near[] = {
     0.676795274409476085,     -0.304682672343198399,    0.171620901522208775,     -0.0949010970480476444,   0.0493052842396707085,
     -0.0237374148058994688,   0.0105464603945949983,    -0.00432430999505057594,  0.0016394756169413358,    -0.000576375574538582366,
@@ -39,13 +39,13 @@ static const double i1_far[] = {
 
 typedef struct chebyshev {
     const double *coefficients;
-    int single, both; /* coefficients that f32 and f64 need */
+    int single, both; /* the number of coefficients that f32 and f64 need */
 } chebyshev;
 #define ALL_OF(table) ((int)(sizeof(table) / sizeof *(table)))
 static const chebyshev near_of[] = { { i0_near, 19, ALL_OF(i0_near) }, { i1_near, 19, ALL_OF(i1_near) } };
 static const chebyshev far_of[] = { { i0_far, 7, ALL_OF(i0_far) }, { i1_far, 7, ALL_OF(i1_far) } };
 
-/* The sum at t by Clenshaw's recurrence. */
+/* The value of the series at t, by Clenshaw's recurrence. */
 static mf_value sum_at(const chebyshev *c, mf_value t)
 {
     mf_dtype d = mf_dtype_of(t);
@@ -68,7 +68,7 @@ static mf_value scaled(int order, mf_value x)
     return mf_where(is_near, mf_mul(near, x), mf_mul(far, mf_sign(x)));
 }
 
-/* What a rule computes: of order 0 or 1, divided by e^|x| or not. */
+/* The function that a rule computes: its order, 0 or 1, and whether it is scaled by e^-|x|. */
 typedef struct bessel {
     int order, exponential;
 } bessel;
@@ -88,7 +88,7 @@ static mf_value bessel_of(int order, int exponential, mf_value x)
     return mf_call(mf_custom_jvp(mf_closure(value_of, &f), mf_closure(tangent_of, &f)), x);
 }
 
-/* I0' = I1 and I1' = I0 - I1 / x, which is 1/2 at 0; divided by e^|x|, less the function times x's sign. */
+/* I0' = I1 and I1' = I0 - I1 / x, which is 1/2 at 0; for the scaled functions minus sign(x) times the function. */
 static mf_value tangent_of(void *of, mf_value primals, mf_value tangents)
 {
     const bessel *f = of;

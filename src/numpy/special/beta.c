@@ -1,14 +1,14 @@
-/* The incomplete beta function. Invariant: the continued fraction is summed on the side of the mean where it converges quickly, and its loop
- * runs until every element has converged. */
+/* The regularised incomplete beta function. Invariant: the continued fraction is evaluated on the side of the mean where it converges
+ * quickly, and its loop runs until every element has converged. */
 #include "numpy/floats.h"
 
 #include <float.h>
 #include <math.h>
 
-/* Carries are (open, m, c, d, fraction, a, b, x): convergents by Lentz's rule (Numerical Recipes, 6.4; NIST DLMF 8.17.22). */
+/* The carry is (open, m, c, d, fraction, a, b, x): convergents by Lentz's method (Numerical Recipes, 6.4; NIST DLMF 8.17.22). */
 static mf_value is_open(mf_value carry) { return mf_logical_and(mf_less(mf_get(carry, 1), 10000), mf_any(mf_get(carry, 0))); }
 
-/* One of the fraction's terms: 1 + term d turned over, and 1 + term / c; neither may be 0. */
+/* One term of the fraction: d = 1 / (1 + term * d) and c = 1 + term / c; a sum near 0 is replaced by a tiny number. */
 static void take_term(mf_value term, mf_value *c, mf_value *d)
 {
     mf_value tiny = mf_scalar(mf_dtype_of(term) == MF_F64 ? DBL_MIN : (double)FLT_MIN, mf_dtype_of(term));
@@ -32,7 +32,7 @@ static mf_value next_convergent(mf_value carry)
     return mf_tuple(goes_on, m, mf_where(open, c, was_c), mf_where(open, d, was_d), mf_where(open, next, sum), a, b, x);
 }
 
-/* The fraction by which x^a (1 - x)^b / (a B(a, b)) is to be multiplied. */
+/* The fraction that is multiplied by x^a (1 - x)^b / (a B(a, b)). */
 static mf_value continued_fraction(mf_value a, mf_value b, mf_value x, mf_value usual)
 {
     mf_value one = mf_ones_like(x), c = one, d = mf_zeros_like(x);
@@ -50,7 +50,7 @@ static mf_value log_density(mf_value a, mf_value b, mf_value x)
 
 static mf_value share(mf_value a, mf_value b, mf_value x)
 {
-    mf_value low = mf_logical_or(mf_equal(a, 0), mf_isinf(b)), high = mf_logical_or(mf_equal(b, 0), mf_isinf(a)); /* all lies at 0, at 1 */
+    mf_value low = mf_logical_or(mf_equal(a, 0), mf_isinf(b)), high = mf_logical_or(mf_equal(b, 0), mf_isinf(a)); /* all mass at 0, at 1 */
     mf_value wrong = mf_logical_not(mf_logical_and(mf_logical_and(mf_greater_equal(a, 0), mf_greater_equal(b, 0)),
                                                    mf_logical_and(mf_greater_equal(x, 0), mf_less_equal(x, 1))));
     wrong = mf_logical_or(wrong, mf_logical_and(low, high));
@@ -58,7 +58,7 @@ static mf_value share(mf_value a, mf_value b, mf_value x)
     mf_value usual = mf_logical_and(mf_logical_not(mf_logical_or(wrong, mf_logical_or(low, high))),
                                     mf_logical_and(mf_greater(x, 0), mf_less(x, 1)));
     mf_value p = mf_where(usual, a, 1), q = mf_where(usual, b, 1), at = mf_where(usual, x, 0.25);
-    mf_value upper = mf_greater(at, mf_div(mf_add(p, 1), mf_add(mf_add(p, q), 2))); /* right of the mean: from the other end */
+    mf_value upper = mf_greater(at, mf_div(mf_add(p, 1), mf_add(mf_add(p, q), 2))); /* right of the mean: use 1 - I(b, a, 1 - x) */
     mf_value first = mf_where(upper, q, p), second = mf_where(upper, p, q), from_end = mf_where(upper, mf_sub(1, at), at);
     mf_value scale = mf_exp(mf_sub(mf_add(mf_mul(p, mf_log(at)), mf_mul(q, mf_log1p(mf_neg(at)))), mf_betaln(p, q)));
     mf_value part = mf_div(mf_mul(scale, continued_fraction(first, second, from_end, usual)), first);
@@ -66,7 +66,7 @@ static mf_value share(mf_value a, mf_value b, mf_value x)
     return mf_where(wrong, (double)NAN, mf_where(usual, part, at_end));
 }
 
-/* By x the density. By a and b forwards only, through the loop: JAX has no derivative there. */
+/* The derivative by x is the density. The derivatives by a and b go through the loop, so they exist in forward mode only; JAX has none. */
 static mf_value share_jvp(mf_value primals, mf_value tangents)
 {
     mf_value a = mf_get(primals, 0), b = mf_get(primals, 1), x = mf_get(primals, 2);

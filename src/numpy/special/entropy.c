@@ -1,10 +1,10 @@
 /* Products with logarithms: xlogy, xlog1py, entr, rel_entr, kl_div, logit.
- * Invariant: 0 log 0 is 0, and what is not chosen never makes NaN of a derivative. */
+ * Invariant: 0 log 0 is 0, and the branch of a `where` that is not selected never makes a derivative NaN. */
 #include "numpy/floats.h"
 
 #include <math.h>
 
-/* x log(y) with the slopes log(y) and x/y; of x = 0 they are what the other operand leaves of them. */
+/* x * logarithm(y); 0 if x is 0, unless y is NaN. */
 static mf_value product(mf_value x, mf_value y, mf_function logarithm)
 {
     mf_value counts = mf_logical_or(mf_not_equal(x, 0), mf_isnan(y));
@@ -40,7 +40,7 @@ mf_value(mf_xlog1py)(mf_value x, mf_value y)
     return mf_call(mf_custom_jvp(xlog1py_of, xlog1py_jvp), x, y);
 }
 
-/* x log x, whose slope is log x + 1. */
+/* x log x, with the derivative log x + 1. */
 static mf_value xlogx(mf_value x) { return xlogy_of(x, x); }
 
 static mf_value xlogx_jvp(mf_value primals, mf_value tangents)

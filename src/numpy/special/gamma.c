@@ -1,5 +1,5 @@
-/* The gamma function's family: digamma, polygamma, zeta, betaln, multigammaln, gammainc, gammaincc.
- * Invariant: derivatives are functions of this family again; loops run until every element has converged. */
+/* Functions related to the gamma function: digamma, polygamma, zeta, betaln, multigammaln, gammainc, gammaincc.
+ * Invariant: derivatives are functions of this family; loops run until every element has converged. */
 #include "numpy/floats.h"
 
 #include <float.h>
@@ -11,12 +11,12 @@ static mf_value pair_of(const char *op, mf_value a, mf_value b, mf_function f)
     return numpy_call_wide2(f, numpy_real_float(a, op), b);
 }
 
-/* ---- digamma: the slope of lgamma */
+/* ---- digamma: the derivative of lgamma */
 static mf_value digamma_of(mf_value x) { return mf_get(mf_jvp(mf_lgamma, mf_tuple(x), mf_tuple(mf_ones_like(x))), 1); }
 
 mf_value(mf_digamma)(mf_value x) { return numpy_call_wide(mf_jit(digamma_of), numpy_real_float(x, "digamma")); }
 
-/* ---- zeta(x, q): the sum of (q + k)^-x, nine terms one by one and the others by Euler and Maclaurin */
+/* ---- zeta(x, q): the sum of (q + k)^-x; nine terms are added, the rest is computed by the Euler-Maclaurin formula */
 #define TERMS 9
 
 /* (2k)! / B(2k) */
@@ -57,7 +57,7 @@ mf_value(mf_zeta)(mf_value x, mf_value q) { return pair_of("zeta", x, q, mf_jit(
 
 static mf_value polygamma_jvp(void *order, mf_value primals, mf_value tangents);
 
-/* (-1)^(n+1) n! zeta(n + 1, x), by logarithms, for n! overflows early. */
+/* (-1)^(n+1) n! zeta(n + 1, x). */
 static mf_value polygamma_value(void *order, mf_value x)
 {
     int n = *(int *)order;
@@ -86,7 +86,7 @@ mf_value(mf_polygamma)(int n, mf_value x)
 }
 
 /* ---- beta and the multivariate gamma function */
-/* lgamma(b) - lgamma(a + b) for a <= b and b of at least 8: Stirling's series of both, whose great terms cancel (TOMS 708, algdiv). */
+/* lgamma(b) - lgamma(a + b) for a <= b and b >= 8, by Stirling's series with the large terms cancelled (TOMS 708, algdiv). */
 static mf_value lgamma_difference(mf_value a, mf_value b)
 {
     static const double c[] = { .833333333333333e-01,  -.277777777760991e-02, .793650666825390e-03,
@@ -124,10 +124,10 @@ mf_value(mf_multigammaln)(mf_value a, int d)
     return mf_add(sum, mf_scalar(0.25 * d * (d - 1) * 1.1447298858494002, mf_dtype_of(a)));
 }
 
-/* ---- the incomplete gamma functions: a series left of a, a continued fraction right of it */
+/* ---- the regularised incomplete gamma functions: a series for x <= a, a continued fraction for x > a */
 static double epsilon_of(mf_value x) { return mf_dtype_of(x) == MF_F64 ? DBL_EPSILON : (double)FLT_EPSILON; }
 
-/* Carries are (open, r, term, sum, x). */
+/* The carry is (open, r, term, sum, x). */
 static mf_value is_open(mf_value carry) { return mf_any(mf_get(carry, 0)); }
 
 static mf_value next_term(mf_value carry)
@@ -145,7 +145,7 @@ static mf_value series(mf_value a, mf_value x)
     return mf_div(mf_get(mf_while(is_open, next_term, mf_tuple(mf_not_equal(x, 0), a, one, one, x)), 3), a);
 }
 
-/* Carries are (open, value, y, z, c, p1, q1, p2, q2): numerators and denominators of the last two convergents. */
+/* The carry is (open, value, y, z, c, p1, q1, p2, q2): p and q are numerators and denominators of the last two convergents. */
 static mf_value has_rounds_left(mf_value carry) { return mf_logical_and(mf_less(mf_get(carry, 4), 2000), mf_any(mf_get(carry, 0))); }
 
 static mf_value next_convergent(mf_value carry)
@@ -173,7 +173,7 @@ static mf_value continued_fraction(mf_value a, mf_value x, mf_value chosen)
     return mf_get(mf_while(has_rounds_left, next_convergent, carry), 1);
 }
 
-/* The lower or the upper share of the whole integral. What is not chosen is computed of 1 and 1. */
+/* The lower or upper regularised function. Both methods run for all elements, with harmless arguments where their result is not used. */
 static mf_value share(mf_value a, mf_value x, bool upper)
 {
     mf_value wrong = mf_logical_or(mf_logical_or(mf_less(x, 0), mf_less(a, 0)), mf_logical_or(mf_isnan(mf_add(a, x)), mf_isinf(a)));
@@ -195,7 +195,7 @@ static mf_value share(mf_value a, mf_value x, bool upper)
 static mf_value lower(mf_value a, mf_value x) { return share(a, x, false); }
 static mf_value upper(mf_value a, mf_value x) { return share(a, x, true); }
 
-/* By x the density; by a what moves a draw of that probability, the other way. */
+/* The derivative by x is the density; the derivative by a is minus the density times dx/da at constant probability (random_gamma_grad). */
 static mf_value lower_tangent(mf_value primals, mf_value tangents)
 {
     mf_value a = mf_get(primals, 0), x = mf_get(primals, 1);

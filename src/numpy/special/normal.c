@@ -1,12 +1,12 @@
-/* The normal distribution: erfc, ndtr, its logarithm and its inverse.
- * Invariant: tails are relative to themselves, never 1 less something near it. Rational approximations: Cephes (Moshier, ndtr.c, ndtri.c). */
+/* The normal distribution: erfc, ndtr, log_ndtr, ndtri. Invariant: tails keep full relative accuracy: they are never computed as 1 minus a
+ * number near 1. Rational approximations: Cephes (Moshier, ndtr.c, ndtri.c). */
 #include "numpy/floats.h"
 
 #include <math.h>
 
 #define COUNT(table) ((int)(sizeof(table) / sizeof *(table)))
 
-/* The first coefficient is that of the highest power. */
+/* By Horner's rule; the first coefficient is that of the highest power. */
 static mf_value polynomial(const double *p, int count, mf_value x)
 {
     mf_dtype d = mf_dtype_of(x);
@@ -16,14 +16,14 @@ static mf_value polynomial(const double *p, int count, mf_value x)
     return sum;
 }
 
-/* ---- erfc: below 1 by erf, above by e^(-x^2) times an approximation of the rest, and 2 less that on the left */
-/* In f32 polynomials in 1 / x^2, over x, below 2 and above. */
+/* ---- erfc: 1 - erf for |x| < 1, else e^(-x^2) times an approximation; for negative x 2 minus that */
+/* f32: polynomials in 1 / x^2, divided by x, for x below 2 and above. */
 static const double single_near[] = { 2.326819970068386e-2,  -1.387039388740657e-1, 3.687424674597105e-1,
                                       -5.824733027278666e-1, 6.210004621745983e-1,  -4.944515323274145e-1,
                                       3.404879937665872e-1,  -2.741127028184656e-1, 5.638259427386472e-1 };
 static const double single_far[] = { -1.047766399936249e+1, 1.297719955372516e+1, -7.495518717768503e+0, 2.921019019210786e+0,
                                      -1.015265279202700e+0, 4.218463358204948e-1, -2.820767439740514e-1, 5.641895067754075e-1 };
-/* In f64 quotients, below 8 and above. */
+/* f64: rational functions, for x below 8 and above. */
 static const double near_p[] = { 2.46196981473530512524e-10, 5.64189564831068821977e-1, 7.46321056442269912687e0,
                                  4.86371970985681366614e1,   1.96520832956077098242e2,  5.26445194995477358631e2,
                                  9.34528527171957607540e2,   1.02755188689515710272e3,  5.57535335369399327526e2 };
@@ -46,7 +46,7 @@ static const double far_q[] = { 1,
                                 9.60896809063285878198e0,
                                 3.36907645100081516050e0 };
 
-/* e^(-x^2): the square of what has few bits is exact, and the rest is small. */
+/* e^(-x^2), accurately: x is split into a part with few bits, whose square is exact, and a small rest. */
 static mf_value bell(mf_value x)
 {
     mf_value coarse = mf_div(mf_round(mf_mul(x, 16)), 16), rest = mf_sub(x, coarse);
@@ -67,7 +67,7 @@ static mf_value tail_f64(mf_value x)
                     mf_div(polynomial(far_p, COUNT(far_p), far), polynomial(far_q, COUNT(far_q), far)));
 }
 
-/* Of x >= 1; beyond 30 it is 0 in either width. */
+/* erfc(x) for x >= 1; above 30 it is 0 in f32 and f64. */
 static mf_value erfc_tail(mf_value x)
 {
     mf_value beyond = mf_greater(x, 30), inside = mf_where(beyond, 1, x);
@@ -90,7 +90,7 @@ static mf_value erfc_compiled(mf_value x) { return mf_call(mf_custom_jvp(erfc_of
 
 mf_value(mf_erfc)(mf_value x) { return numpy_call_wide(mf_jit(erfc_compiled), numpy_real_float(x, "erfc")); }
 
-/* ---- the probability of at most x */
+/* ---- ndtr: the cumulative distribution function */
 static mf_value ndtr_of(mf_value x)
 {
     mf_value w = mf_mul(x, mf_scalar(0.7071067811865476, mf_dtype_of(x)));
@@ -99,7 +99,7 @@ static mf_value ndtr_of(mf_value x)
 
 mf_value(mf_ndtr)(mf_value x) { return numpy_call_wide(mf_jit(ndtr_of), numpy_real_float(x, "ndtr")); }
 
-/* Far on the left by the asymptotic series, far on the right by what is missing to 1. */
+/* For very negative x by the asymptotic series, for large x as -ndtr(-x), since log(1 - p) is about -p. */
 static mf_value log_ndtr_value(mf_value x)
 {
     bool wide = mf_dtype_of(x) == MF_F64;
@@ -122,7 +122,7 @@ static mf_value log_ndtr_of(mf_value x) { return mf_call(mf_custom_jvp(log_ndtr_
 
 mf_value(mf_log_ndtr)(mf_value x) { return numpy_call_wide(mf_jit(log_ndtr_of), numpy_real_float(x, "log_ndtr")); }
 
-/* ---- the x of a probability: by the centre of the distribution, or by the logarithm of a tail's */
+/* ---- ndtri: the inverse of ndtr, by one approximation for the centre and two for the tails */
 static const double centre_p[] = { -5.99633501014107895267e1, 9.80010754185999661536e1, -5.66762857469070293439e1, 1.39312609387279679503e1,
                                    -1.23916583867381258016e0 };
 static const double centre_q[] = { 1,
@@ -176,7 +176,7 @@ static mf_value ndtri_value(mf_value p)
     return mf_where(mf_logical_or(mf_less(p, 0), mf_greater(p, 1)), (double)NAN, x);
 }
 
-/* dx/dp is the inverse of the density at x. */
+/* dx/dp = 1 / density(x). */
 static mf_value ndtri_jvp(mf_value primals, mf_value tangents)
 {
     mf_value x = mf_call(mf_custom_jvp(ndtri_value, ndtri_jvp), mf_get(primals, 0));
