@@ -216,8 +216,8 @@ mf_value mf_rot90(mf_value x, int k MF_DEFAULT_(1));
 /* -> (rows, columns): ones on and below diagonal number k, zeros above; f32 by default */
 mf_value mf_tri(int64_t rows, int64_t columns, int k, mf_dtype dtype);
 /* (...) -> tuple of (...): row-major positions in an array of that shape become one index for each
- * dimension, and back. A position beyond the end wraps around (JAX clips it); the way back checks
- * no bounds */
+ * dimension, and back. A negative position counts from the end, and one beyond either end is clipped,
+ * as in JAX; the way back checks no bounds */
 mf_value mf_unravel_index(mf_value indices, mf_shape shape);
 mf_value mf_ravel_multi_index(mf_value multi_index, mf_shape shape);
 
@@ -255,7 +255,7 @@ mf_value mf_trace(mf_value x);
  * mf_sum(x), mf_sum(x, 0), mf_sum(x, .axis = mf_axes(0, 1), .keepdims = true).
  *   axis: a number, mf_axes(...), or MF_ALL, the default.
  *   where: a mask of the elements that count, which broadcasts to x.
- *   dtype: of the sum and the result; mean, var and std ignore one of integers.
+ *   dtype: of the sum and the result; mean truncates to integers at the end, var and std stay floats.
  *   ddof: var and std divide by n - ddof.
  * Sums are computed in one order, which depends only on the operation and the shape. Of no elements
  * sum is 0, prod 1, mean, var and std NaN, any false, all true; max and min are MF_ERROR_SHAPE. */

@@ -148,6 +148,12 @@ mf_value(mf_unravel_index)(mf_value indices, mf_shape shape)
     mf_value at[MF_MAX_RANK] = { { 0 } };
     if (mf_is_error(indices) || !indexable(shape, mf_dtype_of(indices)))
         return mf_is_error(indices) ? indices : no_place("unravel_index", shape);
+    mf_dtype d = mf_dtype_of(indices);
+    int64_t total = 1;
+    for (int i = 0; i < shape.rank; i++)
+        total *= shape.dims[i];
+    indices = d == MF_U32 || d == MF_U64 ? indices : mf_maximum(d == MF_I64 ? indices : mf_astype(indices, MF_I32), mf_i(-total));
+    indices = mf_minimum(indices, mf_i(total - 1));
     for (int i = shape.rank - 1; i >= 0; i--) {
         at[i] = mf_remainder(indices, mf_i(shape.dims[i]));
         indices = mf_floor_divide(indices, mf_i(shape.dims[i]));

@@ -207,6 +207,8 @@ static void joining(void)
     ROW(0, "(rot90(grid), rot90(grid, 2), rot90(cube, -1), rot90(grid, 5))",
         mf_tuple(mf_rot90(grid()), mf_rot90(grid(), 2), mf_rot90(cube(), -1), mf_rot90(grid(), 5)))
     ROW(0, "tri(3, 4, -1, f32)", mf_tri(3, 4, -1, MF_F32))
+    ROW(0, "mean(F(1, 2, 5), dtype=i32)", mf_mean(F(1, 2, 5), .dtype = MF_I32))
+    ROW(0, "unravel_index(I(-20, -7, -6, -1, 0, 5, 6, 100), (2, 3))", mf_unravel_index(I(-20, -7, -6, -1, 0, 5, 6, 100), MF_SHAPE(2, 3)))
     ROW(0, "unravel_index(I(0, 7, 11), (2, 3, 2))", mf_unravel_index(I(0, 7, 11), MF_SHAPE(2, 3, 2)))
     ROW(0, "ravel_multi_index((I(0, 1), I(2, 0), I(1, 1)), (2, 3, 2), mode='wrap')",
         mf_ravel_multi_index(mf_tuple(I(0, 1), I(2, 0), I(1, 1)), MF_SHAPE(2, 3, 2)))

@@ -49,7 +49,8 @@ mf_value mf_mean_opt(mf_value x, const mf_reduce_options *o)
     if (!numpy_reduces(&x, o->axis, "mean"))
         return x;
     mf_dtype dtype = result_dtype(x, o);
-    return mf_astype(mean_in(x, o, working_dtype(dtype)), dtype);
+    bool whole = o->dtype >= MF_BOOL && o->dtype < MF_F16; /* asked for: truncated at the end, as in JAX */
+    return mf_astype(mean_in(x, o, working_dtype(dtype)), whole ? o->dtype : dtype);
 }
 
 /* The dtype of an absolute value. */
