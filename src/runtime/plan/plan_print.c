@@ -1,13 +1,13 @@
 /* Plans as text, which plan_parse.c reads.
  *
- *         plan  = "plan" "{" block {map} "}"
- *         block = ("program" | "device" | "uniform" | "nested") "{" {reg} {instr} "return" refs "}"
- *         reg   = "r"N ":" type [("input" | "constant") N] ["destination" N]
- *         instr = kind position ["[" words "]"] ["map" N] refs "->" "(" {ref ["over" N]} ")" ["last" refs] ["{" {block} "}"]
- *         refs  = "(" {ref} ")"
- *         ref   = ["~"] "r"N ["!"]
- *         map   = "map" N "{" "size" N ["local" {N}] {"input" N ":" type "shard" type "axis" N ["held"]}
- *                         {"output" N ":" type "shard" type ("stacked" | "uniform" | "forward" N) ["donor" N]} block block "}"
+ *     plan  = "plan" "{" block {map} "}"
+ *     block = ("program" | "device" | "uniform" | "nested") "{" {reg} {instr} "return" refs "}"
+ *     reg   = "r"N ":" type [("input" | "constant") N] ["destination" N]
+ *     instr = kind position ["[" words "]"] ["map" N] refs "->" "(" {ref ["over" N]} ")" ["last" refs] ["{" {block} "}"]
+ *     refs  = "(" {ref} ")"
+ *     ref   = ["~"] "r"N ["!"]
+ *     map   = "map" N "{" "size" N ["local" {N}] {"input" N ":" type "shard" type "axis" N ["held"]}
+ *             {"output" N ":" type "shard" type ("stacked" | "uniform" | "forward" N) ["donor" N]} block block "}"
  *
  * destination: the output in whose memory the register is born; over: the operand whose memory the result may take over; ~: a register of
  * the uniform block; !: the register is moved.

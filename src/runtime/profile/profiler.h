@@ -1,5 +1,5 @@
 /* The profiler's internal interface: code that does something worth a slice notes when it began, and records it at the end.
- *         int64_t start = mf_profile_begin();  ...  if (start) mf_profile_...(start, ...);
+ *     int64_t start = mf_profile_begin();  ...  if (start) mf_profile_...(start, ...);
  * Invariant: while no session is under way, this costs one relaxed load; a slice's label is immortal, so it outlives what it describes. */
 #ifndef MF_RUNTIME_PROFILE_PROFILER_H
 #define MF_RUNTIME_PROFILE_PROFILER_H

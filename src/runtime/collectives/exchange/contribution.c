@@ -1,10 +1,10 @@
 /* What a process contributes to an exchange, and the layout of its messages.
  *
  * A contribution has three parts, each of which may be empty:
- *     - what every process gets: of a reduction the frontier of this process's ranks (frontier.h), of a gather whole operands, of a
+ *   - what every process gets: of a reduction the frontier of this process's ranks (frontier.h), of a gather whole operands, of a
  *   comparison a digest of each operand;
- *     - what a single process gets: pieces of an all_to_all, operands of a ppermute;
- *     - the frontiers of large reductions, of which each process gets its own piece (pieces.c).
+ *   - what a single process gets: pieces of an all_to_all, operands of a ppermute;
+ *   - the frontiers of large reductions, of which each process gets its own piece (pieces.c).
  * A part is the results' chunks one after the other, and a chunk's contents are in rank order.
  * Invariants: every process knows who has which rank, so both ends know the size of each message; sums of 16-bit floats travel as f32
  * and are rounded once, at the end. */
