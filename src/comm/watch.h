@@ -7,7 +7,7 @@
 
 enum { MF_WATCH_ADDRESSES = 8 };
 
-/* Where process 0 listens, and the secret by which it recognizes its job's processes. Sent by other means. */
+/* Where process 0 listens, and the secret by which it recognises its job's processes. Sent by other means. */
 typedef struct mf_watch_invitation {
     unsigned char secret[16];
     uint32_t at[MF_WATCH_ADDRESSES]; /* IPv4, in network byte order; 0: no more */

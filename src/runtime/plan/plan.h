@@ -56,8 +56,9 @@ typedef struct mf_participants {
     mf_permutation *permutations; /* by result; NULLs for other collectives */
     const mf_namelist *axes;      /* for error messages */
     bool detached;                /* the device's own block reads no result before it waits for it, so members go on at once */
-    int ordinal;                 /* its number among the plan's collectives. The same in every process: which collectives are joined, and in
-                          * which order they come, depends on declared variance alone, never on what is held once */
+    /* Its number among the plan's collectives, the same in every process: which collectives are joined, and in which order they come,
+     * depends on declared variance alone, never on what is held once. */
+    int ordinal;
     const mf_eqn **eqns;         /* by result */
     _Atomic uint64_t check;      /* a hash of what is computed, without groups; 0: not known yet */
     _Atomic(const char *) words; /* what is computed, in words for other processes; NULL: not made yet */

@@ -133,14 +133,13 @@ static int side_of_barrier(mf_schedule *s, const mf_eqn *e)
 }
 
 /* The side that executes e. Its results are on the same side, except that a collective of all devices makes its results equal, and so
- * uniform (with groups each device keeps its own). What
- * meets other processes runs on every device, so how often processes meet does not depend on which operands are held once. */
+ * uniform (with groups each device keeps its own). What meets other processes runs on every device, so how often processes meet does
+ * not depend on which operands are held once. */
 static int side_of(mf_schedule *s, const mf_eqn *e)
 {
     if (e->op->flags & MF_OP_BARRIER)
         return side_of_barrier(s, e);
-    bool compared = mf_check_is_on(MF_CHECK_REPLICATED) &&
-                    !(e->op->flags & MF_OP_COLLECTIVE); /* each device keeps its own, to be compared */
+    bool compared = mf_check_is_on(MF_CHECK_REPLICATED) && !(e->op->flags & MF_OP_COLLECTIVE); /* each device keeps its own */
     bool uniform = s->variance && results_uniform(s, e) && !is_seen(e) && !compared;
     bool talking = uniform && talks(e, s->env, s->env);
     int side = uniform && !talking && operands_once(s, e) && !meets_by_index(s, e) ? MF_UNIFORM : MF_DEVICE;
