@@ -21,7 +21,8 @@ static bool has_ended(const mf_messages *m, uint64_t call)
     return p && (number < p->below || (number - p->below < CALLS_OPEN && *word_of(p, number) >> number % 64 & 1));
 }
 
-/* Beyond CALLS_OPEN, which is more than runs are let under way at a time, and where memory is out, those who ask hear of it by the timeout. */
+/* A call that is CALLS_OPEN or more ahead of `below` is not recorded (runs are not let so far ahead), nor is one when memory is out:
+ * processes that ask about it learn of it by the timeout. */
 void mf_messages_set_ended(mf_messages *m, uint64_t call)
 {
     mf_call_part *p = part_of(m, call);

@@ -21,10 +21,10 @@
 
 #include <string.h>
 
-#define TRIED_FROM (2 * FIRST_ASKED) /* waited */
-#define GIVEN_UP   (500 * MS)        /* answers that do not come */
+#define TRIED_FROM (2 * FIRST_ASKED) /* how long an operation has waited before a trail is begun for it */
+#define GIVEN_UP   (500 * MS)        /* how long an unanswered trail is kept */
 
-typedef struct rest { /* of this process's run of a call */
+typedef struct rest { /* how this process's run of a call rests */
     bool rests, complete;
     uint64_t version;
     int count;
@@ -33,7 +33,7 @@ typedef struct rest { /* of this process's run of a call */
     mf_wait_edge edges[EDGES];
 } rest;
 
-/* False: there is no room for it. */
+/* False: there is no room for another edge. */
 static bool add_waiting(rest *r, const mf_operation *op)
 {
     int i = 0;
@@ -45,7 +45,7 @@ static bool add_waiting(rest *r, const mf_operation *op)
         r->exchanges[r->count++] = op->of.exchange;
         r->known[i] = false;
     }
-    if (op->rests && !mf_operation_is_lent(op)) { /* which comes back without that one's beginning anything */
+    if (op->rests && !mf_operation_is_lent(op)) { /* a loan may come back without the borrower beginning anything */
         r->known[i] = true;
         r->edges[i] = (mf_wait_edge){ op->rest_version, (uint64_t)op->peer };
     }
@@ -95,7 +95,8 @@ static bool give_up(mf_trail *t)
     return false;
 }
 
-/* That the process is to be at this version; false: it is known to be at another. */
+/* Adds to the trail that this process is to be at this version, and asks it. False: it is known to be at another version, or memory is
+ * out. */
 static bool reach(mf_messages *m, uint64_t process, uint64_t version, mf_operation **finished)
 {
     mf_trail *t = &m->trail;
@@ -129,7 +130,7 @@ static bool follow(mf_messages *m, const mf_wait_edge *edges, int count, mf_oper
     return true;
 }
 
-/* All have answered. */
+/* All processes on the trail have answered. */
 static void conclude(mf_messages *m, mf_operation **finished)
 {
     mf_trail *t = &m->trail;
@@ -178,7 +179,7 @@ void mf_crosswise_hear(mf_messages *m, const mf_message_header *h, const void *e
 
 void mf_crosswise_look(mf_messages *m, int64_t now, mf_operation **finished)
 {
-    const mf_operation *first = NULL, *next = NULL; /* by call; next: after the one that was tried last */
+    const mf_operation *first = NULL, *next = NULL; /* by call: the lowest; the lowest after the one tried last */
     if (m->trail.id && now - m->trail.since < GIVEN_UP)
         return;
     m->trail.id = 0;

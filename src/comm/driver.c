@@ -1,5 +1,5 @@
-/* The driver: the thread that keeps messages going where nobody waits for them, and naps between its looks. Invariant: it holds the lock only
- * while it looks, and calls no `done` with it. */
+/* The driver: the thread that makes progress on messages where no other thread polls, and sleeps between polls. Invariant: it holds the
+ * lock only while it polls, and calls every `done` without it. */
 #include "comm/protocol.h"
 
 #include "base/thread/stack.h"
@@ -10,11 +10,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#define NAP_MOVING (300 * 1000) /* while payloads move: a wake takes 50 us from the devices, and a socket holds what comes in 300 */
+#define NAP_MOVING (300 * 1000) /* while payloads move: a wake costs the devices 50 us, and a socket buffers what comes in 300 */
 #define NAP_IDLE   (10 * MS)
-#define SOON       (50 * MS) /* after what was awaited last the driver is still awake, so that nobody need wake it */
+#define SOON       (50 * MS) /* how long the driver stays awake after the last operation, so that the next one need not wake it */
 
-/* How long to sleep: the less, the more recently something came; and longer where a waiting thread drives, or nothing is awaited. */
+/* How long to sleep: shorter the more recently something came; longest while a waiting thread polls, or while nothing is awaited. */
 static int64_t nap_of(mf_messages *m, int64_t now, int64_t came, bool moves, unsigned *polls)
 {
     unsigned before = *polls;
@@ -25,7 +25,7 @@ static int64_t nap_of(mf_messages *m, int64_t now, int64_t came, bool moves, uns
     return nap < NAP_MIN ? NAP_MIN : nap < most ? nap : most;
 }
 
-/* Until something is awaited, or for NAP_IDLE. */
+/* Sleeps until an operation begins, for NAP_IDLE at most. */
 static void sleep_idle(mf_messages *m)
 {
     struct timespec until;
@@ -41,11 +41,11 @@ static void sleep_idle(mf_messages *m)
     pthread_mutex_unlock(&m->lock);
 }
 
-/* Where all cores compute, a thread that wakes would wait for the end of another's slice, some milliseconds: who asks for short slices
- * comes sooner (Linux 6.12; before it, and where it is refused, nothing changes). */
+/* Where all cores are busy, a thread that wakes waits for the end of another thread's time slice, some milliseconds. A thread that asks
+ * for short slices is scheduled sooner (Linux 6.12; before it, and where it is refused, nothing changes). */
 static void ask_for_short_slices(void)
 {
-    struct { /* sched_attr, of which glibc has no declaration yet */
+    struct { /* struct sched_attr, which glibc does not declare yet */
         uint32_t size, policy;
         uint64_t flags;
         int32_t nice;
@@ -63,7 +63,7 @@ static void *drive(void *at)
     mf_messages *m = at;
     int64_t came = mf_profile_now(), awaited = came;
     unsigned polls = 0;
-    prctl(PR_SET_TIMERSLACK, 1000); /* ns: short naps are short */
+    prctl(PR_SET_TIMERSLACK, 1000); /* ns: so that short naps are short */
     ask_for_short_slices();
     for (bool stopping = false; !stopping;) {
         mf_operation *finished = NULL;

@@ -21,7 +21,7 @@ static bool begin_bytes(mf_key_bytes *b, size_t total)
     return b->at;
 }
 
-/* The next piece; false: it is none that can come here. */
+/* Adds the next piece; false: the piece does not follow the ones before it. */
 static bool add_piece(mf_key_bytes *b, uint64_t from, const void *piece, size_t count)
 {
     if (!b->at || from != b->count || count > b->total - b->count)
@@ -43,7 +43,7 @@ static mf_key_entry *find_entry(const mf_messages *m, const void *key, size_t si
     return e;
 }
 
-/* Takes the value. */
+/* Takes the value over. */
 static mf_key_entry *set_entry(mf_messages *m, const void *key, size_t size, mf_key_bytes *value)
 {
     mf_key_entry *e = find_entry(m, key, size);
@@ -61,7 +61,7 @@ static mf_key_entry *set_entry(mf_messages *m, const void *key, size_t size, mf_
     return e;
 }
 
-/* In pieces, each under this header with where it begins; `key` before each. */
+/* Sends the value in pieces; each has this header, with its position, and the key in front. */
 static bool send_pieces(mf_messages *m, int to, mf_message_header h, const void *key, size_t key_size, const void *value, size_t size,
                         mf_operation **finished)
 {
@@ -88,7 +88,7 @@ static void answer_with(mf_messages *m, int to, uint64_t id, const mf_key_entry 
         mf_messages_fail_all(m, mf_error_out_of_memory(), finished);
 }
 
-/* Who waits for the key gets it: others by messages, threads of this process when they wake. */
+/* Answers all who wait for the key: other processes by messages, threads of this process by waking them. */
 static void answer_all(mf_messages *m, const mf_key_entry *e, mf_operation **finished)
 {
     for (mf_key_asked **at = &m->keys.asked, *a; (a = *at);)
@@ -125,7 +125,7 @@ static void handle_get(mf_messages *m, const mf_message_header *h, const unsigne
         answer_with(m, (int)h->from, h->id, e, finished);
         return;
     }
-    if (!h->check) { /* it does not wait */
+    if (!h->check) { /* the sender does not wait */
         mf_messages_say(m, (int)h->from, NO_VALUE, 0, h->id, NULL, finished);
         return;
     }
@@ -186,13 +186,13 @@ void mf_key_value_handle(mf_messages *m, const mf_message_header *h, const unsig
     }
 }
 
-/* Its sizes: what comes where nobody wants it, or follows nothing, is dropped. */
+/* Checks the sizes only; a piece that nobody waits for, or that does not follow the ones before it, is dropped later. */
 bool mf_key_value_is_sound(const mf_message_header *h, size_t payload)
 {
     return h->size == payload && payload <= 2 * PIECE && h->tag <= payload && h->tag <= MF_KEY_MOST && h->check <= MF_VALUE_MOST;
 }
 
-/* The driver is awake while somebody waits; it sleeps on nothing else for long. */
+/* The driver stays awake while a get waits. */
 static void wake_driver(mf_messages *m)
 {
     atomic_fetch_add(&m->comm.awaited, 1);
@@ -212,7 +212,7 @@ static struct timespec deadline_after(double seconds)
     return t;
 }
 
-/* Why it is over before anything has come; NULL: it is not. */
+/* Why a get can get no answer any more; NULL: it still can. */
 static mf_error_object *why_over(const mf_messages *m)
 {
     if (m->left || m->broken)
@@ -220,7 +220,7 @@ static mf_error_object *why_over(const mf_messages *m)
     return m->bereft ? mf_error_new(MF_ERROR_PEER, "process %d has died; a key of this process waits for the others", m->first_dead) : NULL;
 }
 
-/* Whether there is something to give, by now. */
+/* Whether the value, or that there is none, is known by now. */
 static bool has_come(mf_messages *m, mf_key_get *g, const void *key, size_t size)
 {
     const mf_key_entry *e = m->comm.rank ? NULL : find_entry(m, key, size);
@@ -239,7 +239,7 @@ static void take_out(mf_messages *m, mf_key_get *g)
     atomic_fetch_sub(&m->comm.awaited, 1);
 }
 
-/* Waits with the lock held. */
+/* Waits with the lock held. seconds <= 0: only for the answer whether there is a value. */
 static mf_error_object *wait_for_value(mf_messages *m, mf_key_get *g, const void *key, size_t size, double seconds)
 {
     struct timespec until = deadline_after(seconds > 0 ? seconds : (double)m->timeout / 1e9);
@@ -313,7 +313,7 @@ mf_error_object *mf_key_value_put(mf_comm *c, const void *key, size_t size, cons
 
 void mf_key_value_wake(mf_messages *m) { pthread_cond_broadcast(&m->keys.news); }
 
-/* Threads may wait by a clock that nobody sets. */
+/* Gets wait by the monotonic clock, which nobody can set. */
 void mf_key_value_begin(mf_messages *m)
 {
     pthread_condattr_t by;

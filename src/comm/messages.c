@@ -1,5 +1,5 @@
-/* A communicator by messages: sends and receives, calls that end, and leaving. How messages travel stands in protocol.c; driver.c has the
- * thread that keeps them going where nobody waits. Invariants: as there; the driver ends before anybody leaves. */
+/* A communicator by messages: sends and receives, the end of calls, and leaving. protocol.c has the protocol, driver.c the thread that
+ * makes progress where no other thread polls. Invariants: those of protocol.c; the driver ends before this process says goodbye. */
 #include "comm/protocol.h"
 
 #include "array/array.h"
@@ -9,12 +9,12 @@
 #include <stdio.h>
 #include <time.h>
 
-#define SILENT_AT_LEAST (10000 * MS) /* before one who leaves gives the others up */
+#define SILENT_AT_LEAST (10000 * MS) /* before a process that leaves gives up on silent ones */
 
 /* ------------------------------------------------------------------ the communicator */
 
-/* Whether a look would find nothing, as far as can be seen without the lock: most looks do where only shared memory is waited for, and of
- * some of them it is taken all the same, for what waits too long is asked for there. */
+/* Whether a poll would find nothing, as far as can be seen without the lock: most polls find nothing where all processes share memory.
+ * One poll in LOOKS takes the lock all the same, for it also looks after operations that wait too long. */
 static bool nothing_came(const mf_messages *m, unsigned looks)
 {
     if (looks % LOOKS == 0 || m->near_count + 1 < m->comm.size || atomic_load_explicit(&m->moves, memory_order_relaxed))
@@ -43,7 +43,7 @@ static mf_comm_activity poll_comm(mf_comm *c)
     return atomic_load_explicit(&m->moves, memory_order_relaxed) ? MF_COMM_MOVES : MF_COMM_AWAITS;
 }
 
-/* Where nothing polls, the driver looks after what waits. */
+/* Wakes the driver if it sleeps: it looks after waiting operations where no thread polls. */
 static void wait_for_other_side(mf_messages *m, mf_operation *op, unsigned bucket)
 {
     op->since = m->now = mf_profile_now_coarse();
@@ -86,16 +86,16 @@ static void offer(mf_messages *m, mf_operation *op, mf_operation **finished)
     }
 }
 
-/* For those who ask where this process is. */
+/* Remembers the collective, for processes that ask where this one is. */
 static void note(mf_messages *m, const mf_message_tag *tag)
 {
     if (!tag->words)
         return;
     m->last_words = tag->words;
-    m->last_at = m->now = mf_profile_now_coarse(); /* nobody may have looked for long */
+    m->last_at = m->now = mf_profile_now_coarse(); /* m->now may be old */
 }
 
-/* What is to go by shared memory and does not lie there yet is copied, where there is room. */
+/* Copies a payload that is to go by shared memory and does not lie there yet, if there is room. */
 static void copy_to_lend(const mf_messages *m, mf_operation *op)
 {
     if (!m->peers[op->peer].to || op->count <= INLINE_NEAR || mf_shared_find(m->shared, op->bytes, op->count))
@@ -105,7 +105,7 @@ static void copy_to_lend(const mf_messages *m, mf_operation *op)
         memcpy(op->copied, op->bytes, op->count);
 }
 
-/* What the other side takes at once needs no operation. False: it does. */
+/* Sends a message that fits the window, which needs no operation. False: it does not fit. */
 static bool send_inline(mf_messages *m, int to, const mf_message_tag *tag, const void *bytes, size_t count, mf_message_done done,
                         void *context)
 {
@@ -158,7 +158,7 @@ static mf_arrived *take_arrived(mf_messages *m, int from, const mf_message_tag *
     return NULL;
 }
 
-/* A process from which much comes and to which nothing goes is told what was taken. */
+/* Tells a process from which much arrives, and to which no messages go, what was taken. */
 static void acknowledge(mf_messages *m, int from, mf_operation **finished)
 {
     if (m->peers[from].taken - m->peers[from].told > WINDOW / 4)
@@ -261,7 +261,8 @@ static bool is_with(const mf_messages *m, const mf_operation *op, const void *pr
     return op->peer == *(const int *)process || mf_messages_is_lost(m, op->peer, &op->of);
 }
 
-/* Payloads that move between this process and a dead one never end, and their memory goes on being the link's until it is used no more. */
+/* Payloads that move between this process and a dead one never end, and the link may still access their memory; so the link is closed,
+ * and all of its operations fail. */
 static void give_up_moving(mf_messages *m, int process, mf_operation **finished)
 {
     bool any_with = false;
@@ -297,7 +298,7 @@ void mf_messages_died(mf_comm *c, int process)
 
 static bool nothing_moves(const mf_messages *m) { return !m->outgoing && !m->moving && !m->queued; }
 
-/* All tell process 0 that they leave, and it tells all when everybody does: whoever asks before is answered. */
+/* All tell process 0 that they leave, and it tells all once everybody does; until then every process answers questions. */
 static bool depends_on(const mf_messages *m, int p) { return m->comm.rank ? p == 0 && !m->all_left : p && !m->peers[p].left; }
 
 static bool everybody_leaves(const mf_messages *m)
@@ -308,7 +309,7 @@ static bool everybody_leaves(const mf_messages *m)
     return true;
 }
 
-/* Whether all of whom this depends have given a sign of life of late; asks them for one. */
+/* Whether all processes on which leaving depends have given a sign of life of late; asks them for one. */
 static bool are_alive(mf_messages *m, int64_t since, int64_t now, mf_operation **finished)
 {
     if (now < m->ask_at)
@@ -345,7 +346,7 @@ static bool wait_until(mf_messages *m, bool (*then)(const mf_messages *))
     return false;
 }
 
-/* The last receives for headers end with headers to itself. */
+/* Completes the posted receives for headers, by sending headers to itself. */
 static bool take_receives_back(mf_messages *m)
 {
     mf_message_header nothing = { .kind = TAKEN, .from = (uint32_t)m->comm.rank };

@@ -1,8 +1,8 @@
-/* Offers of payloads in shared memory. Invariant: the state of an offer is its word, which changes by compare-and-exchange alone; so where
- * one process takes an offer while its owner gives it up, one of them succeeds and both know which. The lock is held. */
+/* Offers of payloads in shared memory. Invariant: the state of an offer is one word, which changes by compare-and-exchange alone. So
+ * where one process takes an offer while its owner withdraws it, one of them succeeds and both know which. The lock is held. */
 #include "comm/protocol.h"
 
-/* Its id is the next one whose word nobody uses. */
+/* Fails where an older offer still uses the word that this id maps to. */
 uint64_t mf_operation_lend(const mf_messages *m, mf_operation *op)
 {
     uint64_t at = mf_shared_find(m->shared, op->copied ? op->copied : op->bytes, op->count);
@@ -20,7 +20,7 @@ static bool change(_Atomic uint64_t *word, uint64_t id, uint64_t from, uint64_t 
     return atomic_compare_exchange_strong(word, &seen, id * OFFER_STATES + to);
 }
 
-/* One whose bytes are being taken ends when they are. */
+/* An operation whose payload is being copied ends only after the copy. */
 bool mf_operation_may_end(const mf_messages *m, mf_operation *op)
 {
     return !op->offered || m->peers[op->peer].dead || atomic_load(op->offered) == op->id * OFFER_STATES + WITHDRAWN ||

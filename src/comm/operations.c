@@ -1,6 +1,6 @@
-/* Operations: sends and receipts that wait for the other side or move bytes, and how they end. Invariants: an operation that has ended is
- * in no list but `finished`; each `done` is called once, without the lock, in the order in which the operations ended. Everything else
- * here runs with the lock held. */
+/* Operations: sends and receives that wait for the other side or move bytes, and how they end. Invariants: an operation that has ended
+ * is in no list but `finished`; each `done` is called once, without the lock, in the order in which the operations ended. Everything
+ * else here runs with the lock held. */
 #include "comm/protocol.h"
 
 #include "array/array.h"
@@ -20,7 +20,7 @@ void mf_operation_finish(mf_operation *op, mf_error_object *error, mf_operation 
     *finished = op;
 }
 
-/* Copies a payload from shared memory, whose owner may have it back then. */
+/* Copies a payload from shared memory, and tells its owner that it may reuse the memory. */
 static void take_payload(mf_messages *m, mf_operation *op)
 {
     mf_operation *finished = NULL;
@@ -42,7 +42,7 @@ static mf_operation *reversed(mf_operation *list)
     return made;
 }
 
-/* In the order in which they ended, so the first error is the first that came. The lock is not held. */
+/* In the order in which they ended, so the first error reported is the first that occurred. The lock is not held. */
 void mf_operations_call_back(mf_messages *m, mf_operation *finished)
 {
     finished = reversed(finished);
@@ -64,16 +64,14 @@ void mf_operations_call_back(mf_messages *m, mf_operation *finished)
     }
 }
 
-/* Nothing is sent to that process any more, or received from it. */
 bool mf_messages_is_gone(const mf_messages *m, int process) { return m->left || m->broken || m->peers[process].dead; }
 
-/* What travels in a call of all processes may come from any of them, by way of others. */
+/* A message of a call of all processes may come from any of them, relayed by others; so one death loses all such messages. */
 bool mf_messages_is_lost(const mf_messages *m, int process, const mf_message_tag *tag)
 {
     return mf_messages_is_gone(m, process) || (m->bereft && !(tag->call >> MF_CALL_BITS));
 }
 
-/* Those that wait and fit end in the error, of which each has a reference. */
 void mf_messages_fail(mf_messages *m, bool (*fits)(const mf_messages *, const mf_operation *, const void *), const void *what,
                       mf_error_object *error, mf_operation **finished)
 {
@@ -102,7 +100,6 @@ bool mf_operation_any(const mf_messages *m, const mf_operation *op, const void *
     return true;
 }
 
-/* The link is of no use any more. */
 void mf_messages_fail_all(mf_messages *m, mf_error_object *error, mf_operation **finished)
 {
     if (!m->broken)

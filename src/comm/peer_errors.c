@@ -1,12 +1,12 @@
-/* What the errors of messages say. An error may be made with the lock held, and for many operations at once, so it has marks: for
- * locations, which are looked up only when the error is given to somebody and no lock is held, and for the operation that gets it.
- * Invariant: no mark is left in what leaves the communicator. */
+/* The texts of errors about other processes. An error may be made with the lock held, and for many operations at once, so its text has
+ * marks: for locations, which are looked up only when the error is delivered and no lock is held, and for the operation that gets it.
+ * Invariant: no mark is left in an error that leaves the communicator. */
 #include "comm/protocol.h"
 
 #include "base/text/location.h"
 #include "runtime/profile/profiler.h"
 
-#define OWN "\2" /* stands for what this process waits with */
+#define OWN "\2" /* stands for the operation with which this process waits */
 
 static void put_own(mf_text *t, const mf_message_tag *own)
 {
@@ -56,7 +56,7 @@ mf_error_object *mf_peer_error_over(int peer, uint64_t call, bool well, const ch
                         words, *words ? "," : "");
 }
 
-/* The call of all processes of which something came from that one last, as this process knows it. */
+/* The newest call of all processes of which a message came from this process. */
 static void put_newest(mf_text *t, const mf_messages *m, int process)
 {
     uint64_t newest = m->peers[process].newest;
@@ -86,7 +86,7 @@ mf_error_object *mf_messages_dead_error(const mf_messages *m)
 
 mf_error_object *mf_messages_gone(const mf_messages *m, int process)
 {
-    bool dead = process >= 0 && (m->peers[process].dead || (!m->broken && !m->left)); /* it, or another one of a call of all */
+    bool dead = process >= 0 && (m->peers[process].dead || (!m->broken && !m->left)); /* it, or another one in a call of all */
     return dead        ? mf_messages_dead_error(m)
            : m->broken ? mf_retain(m->broken)
                        : mf_error_new(MF_ERROR_PEER, "this process has left the job: %s", m->left);
@@ -97,7 +97,7 @@ mf_error_object *mf_peer_error_late(const mf_messages *m, const mf_operation *op
     const mf_peer *p = &m->peers[op->peer];
     double seconds = (double)(now - op->since) / 1e9;
     mf_text t = { 0 };
-    if (p->heard <= op->since) { /* it is asked 20 ms later at the earliest, and an answer is another tick of the clock */
+    if (p->heard <= op->since) { /* WHERE is sent 20 ms later at the earliest, so an answer has a later time */
         mf_text_add(&t, "process %d has not answered for %.1f s: it is stopped or gone; ", op->peer, seconds);
         put_newest(&t, m, op->peer);
         mf_text_put(&t, "; " OWN " waits for it");

@@ -1,5 +1,6 @@
-/* Progress: handles what has arrived, continues what waits for room or moves bytes, and asks the processes that keep others waiting where
- * they are. Invariants: nothing here blocks; headers from one process are handled in the order in which it sent them. The lock is held. */
+/* Progress: handles messages that have arrived, continues operations that wait for room or move bytes, and asks the processes that keep
+ * others waiting where they are. Invariants: nothing here blocks; headers from one process are handled in the order in which it sent
+ * them. The lock is held. */
 #include "comm/protocol.h"
 
 #include "base/memory/alloc.h"
@@ -35,7 +36,7 @@ static bool poll_headers(mf_messages *m, mf_operation **finished)
     return came;
 }
 
-/* What has come by shared memory, and what had no room there. */
+/* Messages that came by shared memory, and messages to it that had no room in their ring. */
 static bool poll_near(mf_messages *m, mf_operation **finished)
 {
     bool came = false;
@@ -77,7 +78,7 @@ static void poll_outgoing(mf_messages *m, mf_operation **finished)
     }
 }
 
-/* A piece has moved: the next one, or the end. One that is empty is none. */
+/* A piece has moved: starts the next one, or finishes. An empty message in place of a piece says that the offer was withdrawn. */
 static void moved(mf_messages *m, mf_operation *op, size_t count, mf_operation **finished)
 {
     if (!op->sends && count != op->piece) {
@@ -126,13 +127,14 @@ static void ask_for(mf_messages *m, mf_operation *op, int64_t now, mf_operation 
     mf_messages_say(m, op->peer, WHERE, op->of.call, 0, r ? atomic_load(&r->function) : NULL, finished);
 }
 
-/* One that waits in the call itself knows better for whom, and says so in time; and who has borrowed something may wait for another. */
+/* A peer that rests in the call itself knows better for whom it waits, and reports that in time; a borrower may still be waiting for
+ * another process. Both get longer. */
 static bool is_late(const mf_operation *op, int64_t than)
 {
     return op->since < than - (op->rests || mf_operation_is_lent(op) ? ASKED_AT_MOST : 0);
 }
 
-/* Asks those who let wait where they are. */
+/* Asks the processes that keep operations waiting where they are, and fails operations that have waited for the timeout. */
 static void ask(mf_messages *m, int64_t now, mf_operation **finished)
 {
     if (now < m->ask_at)
@@ -155,7 +157,7 @@ bool mf_messages_progress(mf_messages *m, mf_operation **finished)
     if (m->closed)
         return false;
     bool some = poll_near(m, finished);
-    if (m->near_count + 1 < m->comm.size) /* else nothing comes over the link */
+    if (m->near_count + 1 < m->comm.size) /* otherwise all processes share memory, and nothing comes over the link */
         some |= poll_headers(m, finished);
     poll_outgoing(m, finished);
     some |= poll_moving(m, finished);

@@ -1,10 +1,10 @@
-/* The protocol by which messages travel between processes: how a message finds its receipt, how large it may be, and what happens when one
- * never comes.
+/* The protocol by which messages travel between processes: how a message is matched with its receive, how large it may be, and what happens
+ * when one never comes.
  *
- * Every message begins with a header of fixed size, sent under tag 0. A small payload goes with its header. A large one is only offered:
- * the receiver answers with a tag once it has a buffer of exactly that size, so no transfer can be longer than its buffer. A process that
- * has waited for long asks the sender where it is; the answer is that the call is over there, well or not, or a sign of life. A call that
- * goes well needs no such question.
+ * Every message begins with a header of fixed size, sent under tag 0. A small payload goes with its header (eager). A large one is only
+ * offered (rendezvous): the receiver answers with a tag once it has a buffer of exactly that size, so no transfer can be longer than its
+ * buffer. A process that has waited for long asks the sender where it is; the answer is that the call is over there, successfully or not,
+ * or a sign of life. A successful call needs no such question.
  * Invariants: the lock guards all; no lock is held while a `done` runs; nothing of a header is used before its sizes and numbers were
  * checked; what a process sent before an answer is handled before the answer. */
 #include "comm/protocol.h"
@@ -13,7 +13,7 @@
 #include "base/memory/intern.h"
 #include "runtime/profile/profiler.h"
 
-#define MAGIC 0x31304d4du /* of this form of header; another byte order or another form differs in it */
+#define MAGIC 0x31304d4du /* identifies this format of header; another format or byte order has another value */
 
 unsigned mf_messages_bucket(int peer, const mf_message_tag *of)
 {
@@ -39,7 +39,7 @@ static mf_outgoing *new_outgoing(const mf_ring_part parts[3])
     return o;
 }
 
-/* Into its ring if there is room, else behind what waits for some. False: memory is out. */
+/* Puts the message into the peer's ring, or into its queue where the ring is full. False: memory is out. */
 static bool pass_near(mf_messages *m, mf_peer *p, const mf_ring_part parts[3])
 {
     if (!p->queue && mf_ring_put(p->to, parts))
@@ -70,7 +70,6 @@ static bool pass_far(mf_messages *m, int to, const mf_ring_part parts[3], mf_ope
     return true;
 }
 
-/* A message of an operation has its words behind its payload. */
 bool mf_messages_post(mf_messages *m, int to, mf_message_header h, const void *payload, size_t count, const mf_message_tag *of,
                       mf_operation **finished)
 {
@@ -96,7 +95,7 @@ void mf_messages_say(mf_messages *m, int to, mf_message_kind k, uint64_t call, u
     post(m, to, (mf_message_header){ .kind = k, .call = call, .id = id, .size = count }, words, count, finished);
 }
 
-/* The next piece of a payload. False: the link has failed, and the operation with it. */
+/* Starts the next piece of a payload. False: the link has failed, and the operation with it. */
 static bool move(mf_messages *m, mf_operation *op, mf_operation **finished)
 {
     op->piece = op->count - op->moved < m->link->most ? op->count - op->moved : m->link->most;
@@ -119,7 +118,7 @@ void mf_operation_move(mf_messages *m, mf_operation *op, mf_operation **finished
     m->moving = op;
 }
 
-/* A tag that nothing else moves under between this process and that one. */
+/* A tag under which nothing else moves between this process and that one. */
 static int free_tag(mf_messages *m, int with)
 {
     for (;;) {
@@ -132,9 +131,9 @@ static int free_tag(mf_messages *m, int with)
     }
 }
 
-/* ------------------------------------------------------------------ a message and its receipt; the lock is held */
+/* ------------------------------------------------------------------ a message and its receive; the lock is held */
 
-/* What was offered has been given up: the other process's answer says why. */
+/* Waits again, and asks at once: the answer says why the offer was withdrawn. */
 void mf_operation_ask_why(mf_messages *m, mf_operation *op)
 {
     mf_operation **list = &m->waiting[mf_messages_bucket(op->peer, &op->of)];
@@ -145,7 +144,7 @@ void mf_operation_ask_why(mf_messages *m, mf_operation *op)
     m->ask_at = op->ask_at;
 }
 
-/* An offer for a receipt, which is in no list. */
+/* Accepts an offer for a receive, which is in no list. */
 void mf_messages_accept(mf_messages *m, mf_operation *op, const mf_message_header *h, const void *words, mf_operation **finished)
 {
     if (h->check != op->of.check || h->size != op->count) {
@@ -191,7 +190,6 @@ static void say_over(mf_messages *m, int to, mf_message_header h, mf_operation *
     mf_text_free(&t);
 }
 
-/* Nobody will ask for it. */
 void mf_messages_refuse(mf_messages *m, const mf_message_header *h, mf_operation **finished)
 {
     if (h->kind == OFFER)
@@ -233,7 +231,7 @@ static void handle_message(mf_messages *m, const mf_message_header *h, const voi
         memcpy(a->payload, payload, count);
         mf_message_tag of = { .call = h->call, .place = h->place };
         mf_arrived **at = &m->arrived[mf_messages_bucket((int)h->from, &of)];
-        while (*at) /* in the order in which they came */
+        while (*at) /* in the order of arrival */
             at = &(*at)->next;
         a->next = NULL;
         *at = a;
@@ -255,7 +253,7 @@ static mf_operation *take_offer(mf_messages *m, const mf_message_header *h)
     return NULL;
 }
 
-/* One that was given up meanwhile sends nothing, which ends the other side's receipt. */
+/* If the operation has ended meanwhile, an empty message ends the other side's receive. */
 static void handle_go(mf_messages *m, const mf_message_header *h, mf_operation **finished)
 {
     mf_operation *op = take_offer(m, h);
@@ -267,7 +265,7 @@ static void handle_go(mf_messages *m, const mf_message_header *h, mf_operation *
         }
         atomic_fetch_add(&m->comm.awaited, 1);
         op->sends = true;
-        op->bytes = (unsigned char *)op; /* none of them */
+        op->bytes = (unsigned char *)op; /* not read: nothing of it is sent */
         op->peer = (int)h->from;
     }
     op->tag = (int)h->tag;
@@ -321,7 +319,8 @@ static void hear(mf_messages *m, const mf_message_header *h, const unsigned char
     mf_crosswise_hear(m, h, payload, finished);
 }
 
-/* Asked for a call of that function which has not begun here, for it came to no map: it is over. */
+/* Asked about a call of this function that cannot begin here any more, because this process's call of it reached no map: the call is
+ * over. */
 static void settle(mf_messages *m, uint64_t call, const char *function, mf_operation **finished)
 {
     mf_text why = { 0 };
@@ -341,13 +340,13 @@ static void answer(mf_messages *m, const mf_message_header *h, const char *funct
         say_here(m, h, finished);
 }
 
-/* Whether what is offered lies where its owner may offer something. */
+/* Whether an offered payload lies inside its owner's range. */
 static bool is_within(const mf_messages *m, const mf_message_header *h)
 {
     return !h->at || (m->peers[h->from].from && h->at <= m->shared->range && h->size <= m->shared->range - (h->at - 1));
 }
 
-/* Whether what has come can be believed. */
+/* Whether a message is well-formed. */
 static bool is_sound(const mf_messages *m, const mf_message_header *h, size_t count)
 {
     if (count < sizeof *h || h->magic != MAGIC || h->kind >= KINDS || h->from >= (uint32_t)m->comm.size)

@@ -1,7 +1,7 @@
-/* The shared memory: one file without a name, which the other processes open through /proc when its maker has told them where, with a
- * secret in its first page. The file is sparse: each process has a range as large as the machine's memory, and reuses what it has used
- * before.
- * Invariants: the file never shrinks, so no reader fails when an owner dies; no page is touched before the system has provided it; a
+/* The shared memory: one unnamed file. Its maker tells the other processes where it is in /proc, and they open it there; a secret in its
+ * first page proves that it is the right one. The file is sparse: each process has a range as large as the machine's memory, and reuses
+ * what it has used before.
+ * Invariants: the file never shrinks, so no reader faults when an owner dies; no page is touched before the system has provided it; a
  * process cannot write what others own, except for the rings and the words of offers. */
 #include "comm/shared_memory.h"
 
@@ -20,8 +20,8 @@
 
 #define HUGE_PAGE ((size_t)2 << 20)
 #define PAGE      ((size_t)4096)
-#define MOST      ((size_t)16 << 40) /* of all together: a process's addresses are 128 TiB */
-#define SKIP      UINT64_MAX         /* in the place of a length: the ring goes on at its beginning */
+#define MOST      ((size_t)16 << 40) /* of all ranges together: a process's address space is 128 TiB */
+#define SKIP      UINT64_MAX         /* in place of a length: the next message is at the ring's beginning */
 #define UNIT      16
 
 /* ------------------------------------------------------------------ rings */
@@ -82,7 +82,7 @@ void mf_ring_take(mf_ring *r, size_t count)
     atomic_store_explicit(&r->taken, taken + record_bytes(count), memory_order_release);
 }
 
-/* ------------------------------------------------------------------ where all lies */
+/* ------------------------------------------------------------------ the layout */
 
 static size_t offers_bytes(void) { return MF_OFFERS * sizeof(uint64_t); }
 
@@ -112,7 +112,7 @@ uint64_t mf_shared_find(const mf_shared_memory *s, const void *bytes, size_t cou
 
 /* ------------------------------------------------------------------ beginning and end */
 
-/* Pages that nobody has touched, there from now on: where memory is out, this says so, and not a signal later. */
+/* Allocates pages that nobody has touched. If memory is out, this fails, where a later access would raise a signal. */
 static bool commit(const mf_shared_memory *s, void *at, size_t bytes)
 {
     if (madvise(at, bytes, 23 /* MADV_POPULATE_WRITE, of Linux 5.14 */) == 0)
@@ -120,7 +120,7 @@ static bool commit(const mf_shared_memory *s, void *at, size_t bytes)
     return errno == EINVAL && fallocate(s->descriptor, 0, (unsigned char *)at - s->at, (off_t)bytes) == 0;
 }
 
-/* At an address that suits huge pages. */
+/* At an address aligned for huge pages. */
 static bool map(mf_shared_memory *s)
 {
     s->bytes = head_bytes(s->count) + (size_t)s->count * s->range;
@@ -135,14 +135,14 @@ static bool map(mf_shared_memory *s)
     if (mmap(s->at, s->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, s->descriptor, 0) == MAP_FAILED)
         return false;
     unsigned char *first = mf_shared_range(s, 0), *own = mf_shared_range(s, s->own), *after = own + s->range;
-    madvise(s->at, s->bytes, MADV_DONTDUMP); /* advice: a refusal changes nothing */
+    madvise(s->at, s->bytes, MADV_DONTDUMP); /* advice only: a refusal changes nothing */
     madvise(own, s->range, MADV_HUGEPAGE);
     return mprotect(first, (size_t)(own - first), PROT_READ) == 0 && mprotect(after, (size_t)(s->at + s->bytes - after), PROT_READ) == 0 &&
            commit(s, mf_shared_ring(s, 0, s->own), (size_t)s->count * sizeof(mf_ring)) &&
            commit(s, mf_shared_offers(s, s->own), offers_bytes());
 }
 
-/* A process's range: what the machine has. 0: files may not be as long as all together. */
+/* The size of a process's range: the machine's memory. 0: the limit on file sizes is lower than all ranges together. */
 static uint64_t choose_range(int count)
 {
     struct rlimit most;
@@ -195,7 +195,7 @@ void mf_shared_close(mf_shared_memory *s)
 
 /* ------------------------------------------------------------------ this process's range as a source of memory */
 
-typedef struct hole { /* was used, and its pages are the system's again */
+typedef struct hole { /* a freed block, whose pages have gone back to the system */
     struct hole *next;
     unsigned char *at;
     size_t size;
@@ -247,11 +247,11 @@ static void *get(size_t size)
     return NULL;
 }
 
-/* What cannot be noted is not used again. */
+/* A block that cannot be recorded, because memory is out, is not used again. */
 static void put(void *at, size_t size)
 {
     hole *h = mf_alloc(sizeof *h);
-    if (size >= PAGE) /* who still reads a loan that was taken back finds zeros, and the pages are there again */
+    if (size >= PAGE) /* a reader of a loan that was withdrawn finds zeros; the next user gets new pages */
         madvise(at, size / PAGE * PAGE, MADV_REMOVE);
     if (!h)
         return;

@@ -1,6 +1,5 @@
 /* The TCP connections between process 0 and all others, and the thread that sleeps on them. Invariants: process 0 listens only until all
- * have connected, and accepts nobody who does not know the job's secret; messages are words of fixed size, and a wrong one closes its
- * connection. */
+ * have connected, and accepts only peers that know the job's secret; messages are of fixed size, and a wrong one closes its connection. */
 #include "comm/watch.h"
 
 #include "base/memory/alloc.h"
@@ -24,7 +23,7 @@
 
 typedef enum word_kind { GOODBYE = 1, DEATH, WELCOME } word_kind;
 
-typedef struct word { /* after the hello */
+typedef struct word { /* every message after the hello */
     uint32_t kind, process;
 } word;
 
@@ -35,13 +34,13 @@ typedef struct hello {
 
 typedef struct connection {
     int fd, rank; /* rank -1: has not said hello */
-    bool left;    /* its end is no death */
+    bool left;    /* it said goodbye: the end of the connection is no death */
     unsigned char came[sizeof(hello)];
     size_t count;
 } connection;
 
 static struct {
-    int rank, size, listening, stop; /* descriptors; -1: none */
+    int rank, size, listening, stop; /* listening, stop: descriptors; -1: none */
     int count, missing;
     connection *all;
     struct pollfd *polls;
@@ -61,7 +60,7 @@ static void close_socket(int *fd)
     *fd = -1;
 }
 
-/* The other end's machine may go without a word. */
+/* Detects that the other end's machine has vanished without closing the connection. */
 static void keep_alive(int fd)
 {
     int on = 1, idle = 10, apart = 5, times = 3;
@@ -110,7 +109,7 @@ bool mf_watch_invite(bool one_host, mf_watch_invitation *i)
     return true;
 }
 
-/* -1: nobody is there. */
+/* -1: nothing listens there. */
 static int connect_to(uint32_t address, uint32_t port)
 {
     struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = address, .sin_port = htons((uint16_t)port) };
@@ -124,7 +123,7 @@ static int connect_to(uint32_t address, uint32_t port)
     return fd;
 }
 
-/* Words are few and small: a socket that takes none has no one behind it. */
+/* Messages are few and small: a socket that does not take one at once has a dead peer. */
 static bool tell(int fd, const void *bytes, size_t count) { return send(fd, bytes, count, MSG_NOSIGNAL) == (ssize_t)count; }
 
 /* ------------------------------------------------------------------ the thread */
@@ -184,7 +183,7 @@ static bool take_word(connection *c)
     return true;
 }
 
-/* What has come on a connection; false: it has ended, or is none of ours. */
+/* Receives from a connection; false: it has ended, or its peer does not belong to the job. */
 static bool take(connection *c)
 {
     size_t wanted = c->rank < 0 ? sizeof(hello) : sizeof(word);
@@ -200,7 +199,7 @@ static bool take(connection *c)
     return c->rank < 0 ? take_hello(c) : take_word(c);
 }
 
-/* Strangers, of whom there may be any number, have the places that are left. */
+/* Connections from strangers, of any number, get only the places that are left. */
 static void take_guest(void)
 {
     int fd = accept4(watch.listening, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK), i = 0;
@@ -236,7 +235,7 @@ static void *sleep_on_connections(void *unused)
 
 /* ------------------------------------------------------------------ beginning and end */
 
-/* A child's copies would keep the connections open after the parent's death. */
+/* The copies in a forked child would keep the connections open after the parent's death. */
 static void close_in_child(void)
 {
     for (int i = 0; i < watch.count; i++)
@@ -246,8 +245,8 @@ static void close_in_child(void)
     watch.begun = false;
 }
 
-/* Who has been welcomed has joined: from then on the death of either side is seen. Somebody else may listen at an address that process 0
- * has on its own machine alone. */
+/* After the welcome both sides notice each other's death. It also proves that this is process 0: at an address that process 0 has only
+ * on its own machine, somebody else may listen here. */
 static bool is_welcomed(int fd)
 {
     word w;
@@ -289,7 +288,7 @@ bool mf_watch_begin(int rank, int size, const mf_watch_invitation *invitation, v
     watch.died = died;
     watch.context = context;
     memcpy(watch.secret, invitation->secret, sizeof watch.secret);
-    int count = rank ? 1 : size + 8; /* and some strangers */
+    int count = rank ? 1 : size + 8; /* some more for strangers */
     watch.all = mf_calloc((size_t)count, sizeof *watch.all);
     watch.polls = mf_calloc((size_t)count + 2, sizeof *watch.polls);
     if (!watch.all || !watch.polls || !invitation->port || size < 2)
@@ -304,7 +303,7 @@ bool mf_watch_begin(int rank, int size, const mf_watch_invitation *invitation, v
     return watch.begun;
 }
 
-/* Also what has begun in part. */
+/* Also after a beginning that failed halfway. */
 static void forget(void)
 {
     for (int i = 0; i < watch.count; i++)

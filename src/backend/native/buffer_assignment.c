@@ -1,6 +1,6 @@
-/* The order of the units and where every value lies: results where the caller wants them, the rest in one block of scratch in which
- * values that never live together share bytes; a group may write over an operand that dies in it.
- * Invariants: a value's bytes belong to nobody else from the step that makes it to the last that reads it; 64-byte alignment. */
+/* Buffer assignment, and the order of the units: results lie where the caller wants them, everything else in one block of scratch, in which
+ * values that are never live together share bytes; a group may write over an operand that dies in it.
+ * Invariants: nothing else uses a value's bytes from the step that makes it to the last step that reads it; alignment is 64 bytes. */
 #include "backend/native/fusion/rows/row_fusion.h"
 #include "backend/native/native_kernel.h"
 
@@ -9,14 +9,14 @@
 enum { ALIGN = 64 };
 
 typedef struct life {
-    int root;       /* the variable in whose memory it lies, itself mostly */
-    int64_t shift;  /* bytes from there */
-    int made, last; /* steps; made -1: before the first; last -1: never read */
+    int root;       /* the variable in whose memory it lies, mostly itself */
+    int64_t shift;  /* bytes from the beginning of that */
+    int made, last; /* steps; made -1: before the first one; last -1: never read */
     int value;      /* number in the plan, or -1 */
-    int output;     /* roots: the result that is written straight away, or -1 */
-    int input;      /* roots: which operand this is, or -1 */
-    int joins;      /* roots: the dying variable whose memory it takes over, or -1 */
-    int taken_by;   /* roots: the other way round */
+    int output;     /* of roots: the result in whose memory it lies, or -1 */
+    int input;      /* of roots: the operand that it is, or -1 */
+    int joins;      /* of roots: the dying variable whose memory it takes over, or -1 */
+    int taken_by;   /* of roots: the variable that takes over its memory, or -1 */
     int64_t bytes;
 } life;
 
@@ -24,9 +24,9 @@ typedef struct placing {
     mf_build *b;
     mf_native_plan *plan;
     const bool *donatable;
-    int *order, *unit_at, *barriers_at; /* the latter two by step: its unit, and how many barriers stand before it */
+    int *order, *unit_at, *barriers_at; /* the latter two by step: its unit, and the number of barriers before it */
     int order_count, var_count;
-    life *lives; /* by variable, then one for each output that is a copy, then those of the steps' own */
+    life *lives; /* by variable, then one for each output that is a copy, then those of the steps' own variables */
 } placing;
 
 /* ------------------------------------------------------------------ order */
@@ -51,7 +51,7 @@ static void order_units(placing *p)
         visit(p, done, u);
 }
 
-/* Groups nobody reads are left out; the others become steps. */
+/* Makes steps of the units; groups that nothing reads are left out. */
 static void make_steps(placing *p)
 {
     mf_native_plan *plan = p->plan;
@@ -71,7 +71,7 @@ static void make_steps(placing *p)
     }
 }
 
-/* ------------------------------------------------------------------ who lives when */
+/* ------------------------------------------------------------------ liveness */
 
 static const mf_type *type_of(const placing *p, int var) { return mf_build_type(p->b, var); }
 
@@ -105,7 +105,7 @@ static void find_roots(placing *p)
     }
 }
 
-/* Steps over the same rows become one; then it is known which step makes what. */
+/* Joins steps over the same rows; after that it is known which step makes what. */
 static void join_rows(placing *p)
 {
     mf_native_plan *plan = p->plan;
@@ -152,7 +152,7 @@ static void find_uses(placing *p)
 
 static mf_error_object *run_copy(const mf_native_step *s, void *const *values, char *scratch)
 {
-    const mf_type *t = (const mf_type *)(const void *)s->eqn; /* no equation: the type stands in its place */
+    const mf_type *t = (const mf_type *)(const void *)s->eqn; /* a copy has no equation: this is the type */
     (void)scratch;
     if (t->bytes)
         memmove(mf_step_out(s, values, 0), mf_step_in(s, values, 0), (size_t)t->bytes);
@@ -165,7 +165,7 @@ static void copy_form(const mf_native_step *s, mf_form *f)
     f->type = (const mf_type *)(const void *)s->eqn;
 }
 
-/* Result o is also something else: it is copied at the end. */
+/* Result o is also another value: adds a step that copies it at the end. */
 static void copy_result(placing *p, int o)
 {
     const mf_program *program = p->b->program;
@@ -205,7 +205,7 @@ static void bind_results(placing *p)
 
 const int mf_overwrites_first[] = { 1 };
 
-/* A step with a kernel of its own says which operand it may write over; it must not read the same memory as another operand too. */
+/* Whether the step may write the result over this operand: it says so, and does not read the same memory as another operand too. */
 static bool may_overwrite(const placing *p, const mf_native_step *s, int var, int out)
 {
     int readers = 0, wanted = 0;
@@ -218,7 +218,7 @@ static bool may_overwrite(const placing *p, const mf_native_step *s, int var, in
     return readers == 1;
 }
 
-/* Whether the result of a step may lie where its operand lay that dies in it. */
+/* Whether a step's result may take over the memory of an operand that dies in it. */
 static bool may_join(const placing *p, int step, int var, int out)
 {
     const life *from = &p->lives[var], *to = &p->lives[out];
@@ -239,7 +239,7 @@ static void join(placing *p, int var, int out)
     p->lives[var].taken_by = out;
 }
 
-/* Scratch written over scratch, and results over donated operands, by the group that reads them last. */
+/* Lets results of steps take over the memory of operands that die in them: scratch over scratch, and results over donated operands. */
 static void join_in_place(placing *p, int unit_steps)
 {
     for (int i = 0; i < unit_steps; i++) {
@@ -255,7 +255,7 @@ static void join_in_place(placing *p, int unit_steps)
     }
 }
 
-/* A result that a step writes over what was made for it before: that is made where the result lies. */
+/* If a step writes a result over a value, that value is made in the result's memory. */
 static void move_into_results(placing *p, int unit_steps)
 {
     for (int i = 0; i < unit_steps; i++) {
@@ -275,7 +275,7 @@ static void move_into_results(placing *p, int unit_steps)
     }
 }
 
-/* Results over donated operands that nobody reads any more when they are made. */
+/* Lets results take over the memory of donated operands that are dead by then. */
 static void join_dead_operands(placing *p)
 {
     const mf_program *program = p->b->program;
@@ -305,7 +305,7 @@ static void set_aliases(placing *p)
 
 typedef struct block {
     int64_t bytes, offset;
-    int first, last, owner; /* a variable, or ~step for a step's own scratch */
+    int first, last, owner; /* owner: a variable, or ~step for a step's own scratch */
 } block;
 
 static int by_size(const block *a, const block *b)
@@ -313,7 +313,7 @@ static int by_size(const block *a, const block *b)
     return a->bytes != b->bytes ? (a->bytes < b->bytes) - (a->bytes > b->bytes) : a->first - b->first;
 }
 
-static void sort_blocks(block *at, int count) /* heap sort would do; insertion into runs is simplest for some hundred blocks */
+static void sort_blocks(block *at, int count) /* Shell sort: simple, and fast enough for some hundred blocks */
 {
     for (int gap = count / 2; gap > 0; gap /= 2)
         for (int i = gap; i < count; i++) {
@@ -325,7 +325,8 @@ static void sort_blocks(block *at, int count) /* heap sort would do; insertion i
         }
 }
 
-/* The lowest place where the block meets no placed one of its time. by_offset holds the placed ones in order of their places. */
+/* The lowest offset at which the block overlaps no placed block that is live at the same time. by_offset lists the placed ones by
+ * offset. */
 static int64_t find_place(const block *x, const block *blocks, const int *by_offset, int placed)
 {
     int64_t at = 0;
@@ -356,7 +357,7 @@ static void place_blocks(placing *p, block *blocks, int count)
     }
 }
 
-/* A value that owns a block, at the head of those that take it over one after the other. */
+/* The variable that owns the block: the first of those that take it over one after the other. */
 static int head_of_chain(const placing *p, int v)
 {
     while (p->lives[v].joins >= 0 && p->lives[p->lives[v].joins].input < 0)
@@ -442,7 +443,7 @@ static int number(placing *p, int v)
     return p->lives[v].value;
 }
 
-/* While operands and results are variables. A result of the steps' own counts like any other. */
+/* Counts what a run does, while operands and results are still variables. Variables of the steps' own count like any others. */
 static void measure(placing *p)
 {
     mf_kernel_work *w = &p->plan->work;
@@ -474,7 +475,7 @@ static void place_values(placing *p)
 {
     mf_native_plan *plan = p->plan;
     number_values(p);
-    int64_t head = ((int64_t)plan->value_count * (int64_t)sizeof(void *) + ALIGN - 1) / ALIGN * ALIGN; /* of pointers, see native.c */
+    int64_t head = ((int64_t)plan->value_count * (int64_t)sizeof(void *) + ALIGN - 1) / ALIGN * ALIGN; /* pointers, see native.c */
     int64_t *offsets = mf_build_get(p->b, (size_t)p->var_count, sizeof *offsets);
     plan->values = mf_build_get(p->b, (size_t)plan->value_count, sizeof *plan->values);
     plan->literals = mf_build_get(p->b, (size_t)plan->value_count, sizeof *plan->literals);
@@ -502,7 +503,7 @@ void mf_native_place(mf_build *b, const bool *donatable, mf_native_plan *plan)
     if (b->error)
         return;
     find_uses(&p);
-    int unit_steps = plan->step_count; /* then come copies */
+    int unit_steps = plan->step_count; /* copies follow */
     bind_results(&p);
     join_in_place(&p, unit_steps);
     move_into_results(&p, unit_steps);

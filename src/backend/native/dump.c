@@ -1,4 +1,5 @@
-/* What fusion made of a segment, for MF_DUMP=fuse: a line a unit, a loop over so many elements with its operations, or a step of its own. */
+/* What fusion made of a segment, for MF_DUMP=fuse: a line per unit, which is a loop over so many elements with its operations, or a
+ * step. */
 #include "backend/native/segment_build.h"
 
 #include <stdio.h>

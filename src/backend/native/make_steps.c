@@ -1,10 +1,11 @@
-/* From equations to units: what each variable is (memory, a view, a node of a group), and steps for what is no loop over elements.
- * Invariants: a view's root is no view; a unit depends on the units that make what it reads, and `depends` is closed under "through". */
+/* Makes units of equations: decides what each variable is (memory, a view, a node of a group), and makes steps for equations that are
+ * not loops over elements. Invariants: a view's root is no view; a unit depends on the units that make what it reads, and `depends` is
+ * transitively closed. */
 #include "backend/native/segment_build.h"
 
 #include <string.h>
 
-/* Beyond so many units dependencies are not tracked: every unit then depends on all before it, and only neighbours fuse. */
+/* With more units dependencies are not tracked: every unit then depends on all before it, and only neighbours fuse. */
 #define TRACKED_UNITS 6000
 
 void *mf_build_get(mf_build *b, size_t count, size_t size)
@@ -42,7 +43,7 @@ int mf_unit_new(mf_build *b)
     if (!b->error && !mf_grow(&b->units, &b->unit_capacity, b->unit_count + 1, sizeof *b->units))
         b->error = mf_error_out_of_memory();
     if (!b->error && b->depends && (size_t)b->unit_count / 64 >= b->words)
-        b->error = mf_error_out_of_memory(); /* cannot be: words counts every unit that the equations can ask for */
+        b->error = mf_error_out_of_memory(); /* cannot happen: `words` has room for every unit that the equations can ask for */
     if (b->error)
         return 0;
     b->units[b->unit_count++] = (mf_unit){ 0 };
@@ -69,7 +70,7 @@ void mf_unit_depend(mf_build *b, int unit, int on)
 
 /* ------------------------------------------------------------------ variables */
 
-/* The node of v gets memory: v's own, or that of the variable that got it first. */
+/* Gives v's node memory: v's own, or that of the variable that got it first. */
 static void store_node(mf_build *b, mf_variable *v)
 {
     mf_var_state *s = &b->vars[v->id];
@@ -204,7 +205,7 @@ static bool make_view(mf_build *b, const mf_eqn *e)
     return true;
 }
 
-/* A barrier is a unit without work: it depends on who makes its operands, and its results are the operands, to be read after it. */
+/* A barrier is a unit without work: it depends on what makes its operands, and its results are the operands, to be read after it. */
 static bool make_barrier(mf_build *b, const mf_eqn *e)
 {
     if (!(e->op->flags & MF_OP_BARRIER))
@@ -255,7 +256,7 @@ static bool is_empty(const mf_eqn *e)
     return true;
 }
 
-/* All but loops read something. */
+/* Only loops may have no operands. */
 static bool has_step(mf_build *b, const mf_eqn *e)
 {
     bool made = e->in_count && (mf_build_dot(b, e) || mf_build_integer_dot(b, e) || mf_build_conv(b, e) || mf_build_window(b, e) ||
@@ -277,7 +278,7 @@ static void find_barriers(mf_build *b, const mf_eqn *e)
 static void build_equation(mf_build *b, const mf_eqn *e)
 {
     if (is_empty(e) || b->vars[e->out[0]->id].unit >= 0)
-        return; /* its results are memory of no bytes, or made already by what it reads: products/dot_step.c */
+        return; /* the results have no bytes, or a reader of them has made them already: products/dot_step.c */
     find_barriers(b, e);
     bool made = make_barrier(b, e) || make_view(b, e) || make_iota(b, e) || (!b->error && mf_fuse(b, e));
     if (!made && !b->error && !has_step(b, e))

@@ -1,6 +1,6 @@
-/* The native compiler: the embedded CPU engine behind the interface of segment compilers. native.h says how a segment is compiled.
- * Invariant: a kernel is immutable once compile has given it, but for its steps' tiers (llvm/tier_up.c); a run keeps what it changes in its
- * scratch, its results and its stack. */
+/* The native compiler: the embedded CPU engine behind the interface of segment compilers. native.h lists its files.
+ * Invariant: a kernel is immutable once it is compiled, except for its steps' tiers (llvm/tier_up.c); a run changes only its scratch,
+ * its results and its stack. */
 #include "backend/native/native.h"
 
 #include "backend/native/fusion/loop_step.h"
@@ -26,7 +26,7 @@ static void destroy_kernel(mf_native_kernel *k)
 {
     for (mf_cleanup *h = k->cleanups; h; h = h->next)
         h->release(h->object);
-    for (mf_native_kernel *inner = k->inner, *next; inner; inner = next) { /* a step's second tier reads them until it ends */
+    for (mf_native_kernel *inner = k->inner, *next; inner; inner = next) { /* a step's second tier reads inner kernels until it ends */
         next = inner->next;
         destroy_kernel(inner);
     }
@@ -47,7 +47,8 @@ static void end_build(mf_build *b)
     mf_free(b->vars);
 }
 
-/* What is read and made has the same number of elements: a slice of an operand would be followed by what it left, not by the next slice. */
+/* Whether operands and results all have the same number of elements: otherwise a slice of an operand would be followed by the part that
+ * was not read, not by the next slice. */
 static bool is_flat(const mf_program *p, const mf_native_plan *plan)
 {
     for (int i = 0; i < p->in_count; i++)

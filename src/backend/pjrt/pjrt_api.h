@@ -1,7 +1,7 @@
-/* What this client calls of the PJRT C API, version 0, whose layout is the one of openxla's pjrt_c_api.h: a table of functions, each of
- * which takes the address of its arguments and gives an error or NULL.
- * Invariants: members are only ever added at an end, so the table's own size says whether a plugin has a function, and the size at the
- * front of arguments what of them its caller knows. */
+/* The part of the PJRT C API, version 0, that this client uses; its layout is that of openxla's pjrt_c_api.h: a table of functions, each of
+ * which takes a pointer to its arguments and returns an error or NULL.
+ * Invariants: members are only ever appended, so the table's size says which functions a plugin has, and the size at the front of an
+ * argument struct says which members its caller knows. */
 #ifndef MF_BACKEND_PJRT_API_H
 #define MF_BACKEND_PJRT_API_H
 
@@ -18,7 +18,7 @@ typedef struct pjrt_head {
 
 typedef void *(*pjrt_function)(void *arguments);
 
-/* The places in the table of those that are called. */
+/* Indices in the table of the functions used. */
 enum {
     PJRT_ERROR_DESTROY = 0,
     PJRT_ERROR_MESSAGE = 1,
@@ -51,7 +51,7 @@ enum {
     PJRT_BUFFER_TO_HOST = 70,
     PJRT_BUFFER_READY_EVENT = 72,    /* may be missing */
     PJRT_BUFFER_UNSAFE_POINTER = 73, /* may be missing */
-    PJRT_FUNCTIONS,                  /* that a plugin must have */
+    PJRT_FUNCTIONS,                  /* number of functions that the table must cover */
 };
 
 typedef struct pjrt_api {
@@ -63,7 +63,7 @@ typedef struct pjrt_api {
     pjrt_function functions[];
 } pjrt_api;
 
-/* Of the error's code. */
+/* Error codes. */
 enum {
     PJRT_INVALID_ARGUMENT = 3,
     PJRT_DEADLINE_EXCEEDED = 4,
@@ -73,25 +73,25 @@ enum {
     PJRT_UNAVAILABLE = 14,
 };
 
-/* Arguments: what is named *_out the plugin sets. Functions of one object alone share a struct. */
+/* Arguments: the plugin sets members named *_out. Functions that take only an object share a struct. */
 typedef struct pjrt_one {
     pjrt_head head;
     void *object;
 } pjrt_one;
 
-typedef struct pjrt_one_more { /* of which something is asked */
+typedef struct pjrt_one_more { /* for queries with a pointer as the answer */
     pjrt_head head;
     void *object;
     void *out;
 } pjrt_one_more;
 
-typedef struct pjrt_number_of { /* of which a number is asked */
+typedef struct pjrt_number_of { /* for queries with a number as the answer */
     pjrt_head head;
     void *object;
     size_t out;
 } pjrt_number_of;
 
-typedef struct pjrt_int_of { /* an id, a code or a truth, of one to four bytes */
+typedef struct pjrt_int_of { /* for an id, a code or a truth value, of one to four bytes */
     pjrt_head head;
     void *object;
     union {
@@ -134,16 +134,17 @@ typedef struct pjrt_named_value {
         float real;
         bool truth;
     } value;
-    size_t value_size; /* of a string or list; of others 1 */
+    size_t value_size; /* length of a string or list; else 1 */
 } pjrt_named_value;
 
 typedef struct pjrt_attributes {
     pjrt_head head;
-    const pjrt_named_value *list_out; /* as long as the plugin */
+    const pjrt_named_value *list_out; /* lives as long as the plugin */
     size_t count_out;
 } pjrt_attributes;
 
-/* A store of keys that processes share, which the plugin calls; a call that fails gives an error that it had made there. */
+/* A key-value store that processes share, which the plugin calls; the callback that fails returns an error made by this function of the
+ * plugin. */
 typedef void *pjrt_make_error(int code, const char *words, size_t count);
 
 typedef struct pjrt_key_get {
@@ -158,7 +159,7 @@ typedef struct pjrt_key_get {
     void (*free_value_out)(char *value);
 } pjrt_key_get;
 
-typedef struct pjrt_key_try_get { /* what there is now, or PJRT_NOT_FOUND */
+typedef struct pjrt_key_try_get { /* the current value, or PJRT_NOT_FOUND */
     pjrt_head head;
     const char *key;
     size_t key_size;
@@ -183,7 +184,7 @@ typedef struct pjrt_client_create {
     pjrt_head head;
     const pjrt_named_value *options;
     size_t option_count;
-    void *(*get)(pjrt_key_get *a); /* NULL, as the other two: there is no store */
+    void *(*get)(pjrt_key_get *a); /* NULL, as the other two, without a store */
     void *get_context;
     void *(*put)(pjrt_key_put *a);
     void *put_context;
@@ -212,7 +213,7 @@ typedef struct pjrt_client_compile {
 typedef struct pjrt_executable_serialize {
     pjrt_head head;
     void *executable;
-    const char *bytes_out; /* as long as serialized_out, which destroy_out destroys */
+    const char *bytes_out; /* lives as long as serialized_out, which destroy_out destroys */
     size_t count_out;
     void *serialized_out;
     void (*destroy_out)(void *serialized);
@@ -224,7 +225,7 @@ typedef struct pjrt_executable_load {
     const char *bytes;
     size_t count;
     void *loaded_out;
-    const char *options; /* NULL: those of the serialized one */
+    const char *options; /* NULL: those it was serialized with */
     size_t option_size;
 } pjrt_executable_load;
 
@@ -240,7 +241,8 @@ typedef struct pjrt_memory_stats {
     pjrt_maybe peak, allocations, largest, limit, reserved, peak_reserved, reservable, largest_free, pool, peak_pool;
 } pjrt_memory_stats;
 
-/* How long the plugin may read the host's data: PJRT_ZERO_COPY says until the event, which may not come before the buffer is destroyed. */
+/* How long the plugin may read the host's data. With PJRT_ZERO_COPY until the event, which may not complete before the buffer is
+ * destroyed. */
 enum pjrt_semantics { PJRT_DURING_CALL, PJRT_UNTIL_TRANSFERRED, PJRT_ZERO_COPY };
 
 typedef struct pjrt_buffer_from_host {
@@ -262,7 +264,7 @@ typedef struct pjrt_copy_to_device {
     void *buffer, *device, *buffer_out;
 } pjrt_copy_to_device;
 
-typedef struct pjrt_layout { /* by dimensions from the one whose elements are neighbours, without tiles */
+typedef struct pjrt_layout { /* minor-to-major order of the dimensions, without tiles */
     pjrt_head head;
     struct {
         pjrt_head head;
@@ -289,7 +291,7 @@ typedef struct pjrt_execute_options {
     void *sends, *receives;
     size_t send_count, receive_count;
     int launch_id;
-    const int64_t *kept; /* inputs whose memory is not to be taken, whatever the program says */
+    const int64_t *kept; /* inputs whose memory must not be taken, even if the program donates them */
     size_t kept_count;
     void *context;
     const char *call_location;
@@ -305,11 +307,11 @@ typedef struct pjrt_execute {
     void *const *const *arguments;
     size_t device_count, argument_count;
     void **const *outputs;
-    void **events; /* one a device; the plugin sets them */
+    void **events; /* one per device, set by the plugin */
     void *device;  /* on which a portable executable runs */
 } pjrt_execute;
 
-/* ---- extensions, in a list from the table's head */
+/* ---- extensions: a linked list that starts in the table's head */
 enum { PJRT_EXTENSION_FFI = 5, PJRT_FFI_OLDEST_MINOR = 115 };
 
 typedef struct pjrt_extension {
@@ -318,12 +320,12 @@ typedef struct pjrt_extension {
     const struct pjrt_extension *next;
 } pjrt_extension;
 
-/* ---- foreign functions, which are XLA's: a handler is given a frame for each call, and for each stage of a call. */
+/* ---- XLA's foreign function interface: the handler is called with a frame, once per call and stage. */
 enum { PJRT_FFI_MAJOR = 0, PJRT_FFI_MINOR = 1, PJRT_FFI_METADATA = 1, PJRT_FFI_EXECUTE = 3 };
 enum { PJRT_FFI_BUFFER = 1, PJRT_FFI_NUMBER = 3, PJRT_FFI_INT64 = 5 };
 
 struct pjrt_ffi_frame;
-typedef struct pjrt_ffi_register { /* as of version 0.115; in 0.81 it is another one, of the same size */
+typedef struct pjrt_ffi_register { /* as of version 0.115; 0.81 has another layout of the same size */
     size_t size;
     const char *target;
     size_t target_size;
@@ -344,7 +346,7 @@ typedef struct pjrt_ffi_error {
     int code;
 } pjrt_ffi_error;
 
-typedef struct pjrt_ffi_api { /* its beginning */
+typedef struct pjrt_ffi_api { /* only its beginning */
     pjrt_head head;
     struct {
         pjrt_head head;
@@ -372,7 +374,7 @@ typedef struct pjrt_ffi_number {
     const void *at;
 } pjrt_ffi_number;
 
-typedef struct pjrt_ffi_list { /* of arguments or results */
+typedef struct pjrt_ffi_list { /* arguments or results */
     pjrt_head head;
     int64_t count;
     const int *kinds;
@@ -380,7 +382,7 @@ typedef struct pjrt_ffi_list { /* of arguments or results */
 } pjrt_ffi_list;
 
 typedef struct pjrt_ffi_frame {
-    pjrt_head head; /* its extension, if any, asks for something else than a call */
+    pjrt_head head; /* a frame with an extension is not a call but another request */
     const pjrt_ffi_api *api;
     void *context;
     int stage;
@@ -395,7 +397,7 @@ typedef struct pjrt_ffi_frame {
     void *future;
 } pjrt_ffi_frame;
 
-typedef struct pjrt_ffi_metadata { /* of the handler: for which version it was written */
+typedef struct pjrt_ffi_metadata { /* for which version the handler was written */
     size_t size;
     pjrt_head head;
     int major, minor;

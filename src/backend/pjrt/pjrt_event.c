@@ -1,5 +1,5 @@
-/* A plugin's events as futures. Invariant: a future ends when the events of all its devices have come, with the first error among them,
- * and whoever waits is woken by the plugin's own thread. */
+/* A plugin's events as futures. Invariant: a future ends when the events of all its devices have completed, with the first error among
+ * them; waiters are woken by the plugin's thread. */
 #include "backend/pjrt/pjrt.h"
 
 #include "base/memory/alloc.h"
@@ -23,20 +23,20 @@ typedef struct arrival {
 typedef struct run_event {
     mf_future future;
     pjrt_client *client;
-    listener *callbacks; /* by the client's lock, as is the following */
+    listener *callbacks; /* guarded by the client's lock, as are the members below */
     mf_error_object *failed;
     _Atomic int left;
     bool meets;
     const void *location;
     const char *name; /* on the profiler's tracks */
-    int64_t start;    /* 0: nobody records */
-    int *devices;     /* whose part of the run ends with any event that is a device's; NULL: of that device alone */
+    int64_t start;    /* 0: not recorded */
+    int *devices;     /* the devices whose parts of the run end with any device's event; NULL: each event ends its own device's part */
     int device_count;
-    pjrt_findings *findings; /* of the program; NULL: none */
+    pjrt_findings *findings; /* of the program, or NULL */
     uint64_t *found;
-    bool shared; /* the program, by many lines */
+    bool shared; /* the program is shared by several lines */
     int added;
-    arrival arrivals[]; /* as many as there are events */
+    arrival arrivals[]; /* one per event */
 } run_event;
 
 static void event_destroy(mf_object *o)
@@ -60,7 +60,7 @@ static void wait(mf_future *f)
     pthread_mutex_unlock(&c->lock);
 }
 
-/* Memory for what is to be called may be out: then it is called at the end, by who waits for it here. */
+/* If the listener cannot be allocated, the calling thread waits and then calls fn. */
 static void then(mf_future *f, void (*fn)(void *), void *context)
 {
     run_event *e = (run_event *)f;
@@ -113,7 +113,7 @@ static listener *end(run_event *e)
     return list;
 }
 
-/* One event has come. Takes both references. */
+/* An event has completed. Takes both references. */
 static void arrive(run_event *e, mf_error_object *error)
 {
     listener *list = NULL;
@@ -142,7 +142,7 @@ void pjrt_future_record(mf_future *f, const char *name, const int *devices, int 
     run_event *e = (run_event *)f;
     e->start = mf_profile_begin();
     e->name = e->start && !name ? mf_intern("program") : name;
-    e->devices = e->start && devices ? mf_alloc((size_t)count * sizeof *devices) : NULL; /* memory is out: it is one device's alone */
+    e->devices = e->start && devices ? mf_alloc((size_t)count * sizeof *devices) : NULL; /* out of memory: only its own device */
     if (!e->devices)
         return;
     memcpy(e->devices, devices, (size_t)count * sizeof *devices);
@@ -181,7 +181,7 @@ void pjrt_future_add(mf_future *f, void *event, int device)
     mf_error_object *error = pjrt_call(e->client, PJRT_EVENT_ON_READY, e->location, &ask);
     if (!error)
         return;
-    /* nobody will say when it comes: wait for it, and let the call fail */
+    /* no callback will come: wait for the event here, and fail the call */
     mf_error_ignore(pjrt_await(e->client, event, e->location));
     arrive(e, error);
 }

@@ -1,7 +1,7 @@
-/* Where the plugin of a name lies, of which no program has said it. Invariant: the first of these that has it: MF_PJRT_PLUGIN (path,name),
- * PJRT_NAMES_AND_LIBRARY_PATHS (name:path,name:path), and where pip puts it, jax_plugins/FOLDER/xla_<name>_plugin.so, in the folders of
- * packages that Python would look into: PYTHONPATH, the virtual environment, then the one of the first python3 on PATH, or its
- * installation and what the user installed. Nothing is run, and no file opened but pyvenv.cfg, of which only its being there counts. */
+/* Finds the shared object of a plugin by name, if the program gave no path. Invariant: the first of these that has it: MF_PJRT_PLUGIN
+ * (path,name), PJRT_NAMES_AND_LIBRARY_PATHS (name:path,name:path), and pip's place, jax_plugins/FOLDER/xla_<name>_plugin.so, in the
+ * package folders that Python would search: PYTHONPATH, the virtual environment, then that of the first python3 on PATH, or its
+ * installation and the user's packages. Nothing is executed or opened; pyvenv.cfg is only tested for existence. */
 #include "backend/pjrt/plugin.h"
 
 #include "base/memory/alloc.h"
@@ -21,7 +21,7 @@ static const char *variable(const char *name)
     return value && *value ? value : NULL;
 }
 
-/* ---- said in the environment */
+/* ---- named in the environment */
 
 static bool from_ours(const char *name, char *path)
 {
@@ -48,7 +48,7 @@ static bool from_list(const char *name, char *path)
 
 /* ---- installed by pip */
 
-/* The last of the files that the pattern names, in the order of their names: the newest version. */
+/* The last of the files that match, in the order of their names: the newest version. */
 static bool last_of(const char *pattern, char *path)
 {
     glob_t found = { 0 };
@@ -59,7 +59,7 @@ static bool last_of(const char *pattern, char *path)
     return some;
 }
 
-/* In the folders of packages that the pattern names. */
+/* In the package folders that the pattern matches. */
 static bool from_packages(const char *folders, const char *below, const char *name, char *path)
 {
     char pattern[2 * MOST_PATH];
@@ -73,7 +73,7 @@ static bool from_prefix(const char *prefix, const char *name, char *path)
            from_packages(prefix, "/lib64/python3*/site-packages", name, path);
 }
 
-/* As Debian has it too. */
+/* Includes Debian's dist-packages. */
 static bool from_installation(const char *prefix, const char *name, char *path)
 {
     char local[MOST_PATH + 16];
@@ -92,7 +92,7 @@ static bool from_user(const char *name, char *path)
     return from_prefix(base, name, path);
 }
 
-/* Calls fn with each part of a list with colons, until it is true. */
+/* Calls fn with each part of a colon-separated list until it returns true. */
 static bool any_part(const char *list, bool (*fn)(const char *folder, const char *name, char *path), const char *name, char *path)
 {
     char folder[MOST_PATH];
@@ -109,7 +109,7 @@ static bool any_part(const char *list, bool (*fn)(const char *folder, const char
 
 static bool from_folder(const char *folder, const char *name, char *path) { return from_packages(folder, "", name, path); }
 
-/* True where the folder has a python3: the others of PATH are not asked then. The path is empty where that one has no such plugin. */
+/* True if the folder has a python3, which ends the search of PATH. The path is empty if that one does not have the plugin. */
 static bool from_python(const char *folder, const char *name, char *path)
 {
     char file[MOST_PATH + 16], prefix[MOST_PATH];

@@ -1,7 +1,7 @@
-/* Memory of a plugin's devices. Invariants: the bytes of a memory never change; they are on the host (before a program wants them, or since
- * somebody read them in part), or in a form that is whole, or in the rows that a map's devices gave, or in several of these; large ones
- * leave the host once they have such a form, unless the plugin's devices share the host's memory. What a plugin may read of the host's is
- * counted, and goes when the plugin says so. */
+/* Memory of a plugin's devices. Invariants: the bytes of a memory never change; they are on the host (before a program needs them, or
+ * since part of them was read), in a form of the whole, in the rows that a map's devices gave, or in several of these; a large one's
+ * host copy is freed once it has a whole form, unless the plugin's devices share the host's memory. Host bytes that a plugin may read
+ * are reference-counted, and released when the plugin says so. */
 #include "backend/pjrt/pjrt.h"
 
 #include "base/memory/alloc.h"
@@ -11,7 +11,7 @@
 
 enum { KEPT_ON_HOST = 1 << 16, COPIED_HERE = 1 << 20, PIECE = 1 << 19 }; /* bytes */
 
-/* A plugin's buffer that several memories have as their form. */
+/* A plugin's buffer that several memories share as a form. */
 typedef struct constant {
     mf_object object;
     pjrt_client *client;
@@ -23,14 +23,14 @@ typedef struct form {
     pjrt_view view;
     int device;
     void *buffer; /* NULL: none */
-    constant *of; /* whose buffer it is, or NULL: its own */
+    constant *of; /* the owner of `buffer`; NULL: this form */
 } form;
 
 typedef struct memory {
     pthread_mutex_t lock;
     pjrt_bytes *host; /* NULL: not there */
     form *forms;
-    form first; /* the first of them: a result has one, and no more */
+    form first; /* storage for the first form: most results have only one */
 } memory;
 
 static const int types[] = {
@@ -121,7 +121,7 @@ static bool is_same(const pjrt_view *a, const pjrt_view *b)
     return true;
 }
 
-/* As the plugin counts dimensions: a key is two words. */
+/* The plugin's dimensions: a key is two words. */
 static int dims_of(const pjrt_view *v, int64_t *dims)
 {
     memcpy(dims, v->dims, (size_t)v->rank * sizeof *dims);
@@ -131,7 +131,7 @@ static int dims_of(const pjrt_view *v, int64_t *dims)
 
 /* ---- to the host */
 
-/* Where the host sees what the buffer holds, once it is there. NULL: it does not, or the plugin says that something failed. */
+/* The address at which the host sees the buffer, once it is ready. NULL: it is not visible, or the plugin reports a failure. */
 static const unsigned char *in_sight(pjrt_client *c, void *buffer)
 {
     if (!c->is_cpu || !c->api->functions[PJRT_BUFFER_READY_EVENT] || !c->api->functions[PJRT_BUFFER_UNSAFE_POINTER])
@@ -158,7 +158,7 @@ static void copy_piece(void *context, int64_t index)
     memcpy(k->to + at, k->from + at, left < PIECE ? left : PIECE);
 }
 
-/* Large ones that the host sees are copied by our threads: XLA's CPU copies with one. */
+/* Large buffers visible to the host are copied by our threads; XLA's CPU client copies with one. */
 static bool copy_here(pjrt_client *c, const form *f, void *out, size_t bytes)
 {
     const unsigned char *from = bytes < COPIED_HERE ? NULL : in_sight(c, f->buffer);
@@ -190,7 +190,7 @@ static const form *whole_form(const mf_buffer *b)
     return NULL;
 }
 
-/* How many bytes a view has; *packed: they lie one behind the other. */
+/* The size of a view in bytes; *packed: whether its elements are contiguous. */
 static int64_t view_bytes(const pjrt_view *v, bool *packed)
 {
     int64_t step = mf_dtype_size(v->dtype);
@@ -202,7 +202,7 @@ static int64_t view_bytes(const pjrt_view *v, bool *packed)
     return step;
 }
 
-/* The view's elements row by row, as strides. */
+/* The strides of the view's elements in row-major order. */
 static void rows_strides(const pjrt_view *v, int64_t *strides)
 {
     int64_t step = mf_dtype_size(v->dtype);
@@ -212,7 +212,7 @@ static void rows_strides(const pjrt_view *v, int64_t *strides)
     }
 }
 
-/* What the form holds, where it lies in all of the memory, which begins at out. */
+/* Copies the form to its place in the whole memory, which begins at out. */
 static mf_error_object *read_in_place(pjrt_client *c, const form *f, unsigned char *out)
 {
     int64_t strides[MF_RANK];
@@ -237,7 +237,7 @@ static bool came_before(const memory *m, const form *f)
     return false;
 }
 
-/* The rows that a map's devices gave: together they are all of the memory, unless a call that failed took one. */
+/* Reads the rows that a map's devices gave: together they are all of the memory, unless a failed call took one. */
 static mf_error_object *read_rows(const mf_buffer *b, unsigned char *out)
 {
     memory *m = b->data;
@@ -264,7 +264,7 @@ static mf_error_object *read_whole(const mf_buffer *b, void *out)
     return b->bytes ? read_rows(b, out) : NULL;
 }
 
-/* A form that is these bytes and no others. */
+/* A form of exactly these bytes. */
 static const form *form_of_bytes(const memory *m, int64_t from, int64_t count)
 {
     for (const form *f = m->forms; f; f = f->next) {
@@ -276,7 +276,7 @@ static const form *form_of_bytes(const memory *m, int64_t from, int64_t count)
     return NULL;
 }
 
-/* The bytes on the host; the lock is held. */
+/* Brings the bytes to the host; the lock is held. */
 static mf_error_object *bring(const mf_buffer *b)
 {
     memory *m = b->data;
@@ -314,7 +314,7 @@ typedef struct transfer {
     pjrt_bytes *rows;
 } transfer;
 
-/* The plugin reads the rows no more. What it failed with is the buffer's, and comes with whatever reads that. */
+/* The plugin no longer reads the rows. An error of the transfer is the buffer's too, and is reported when that is read. */
 static void transferred(void *error, void *context)
 {
     transfer *t = context;
@@ -324,8 +324,8 @@ static void transferred(void *error, void *context)
     mf_free(t);
 }
 
-/* Keeps the rows until the event. Takes the event; where nobody would say that it came, the buffer, which is destroyed before the event is
- * waited for, since that may come with the buffer's end only. */
+/* Keeps the rows alive until the event, which it takes. On failure it also takes the buffer, and destroys it before waiting for the
+ * event, which may not complete earlier. */
 static mf_error_object *keep_until(pjrt_client *c, pjrt_bytes *rows, void *event, void *buffer)
 {
     transfer *t = event ? mf_alloc(sizeof *t) : NULL;
@@ -364,7 +364,7 @@ void *pjrt_upload(pjrt_client *c, const pjrt_view *v, pjrt_bytes *rows, int devi
     return *error ? NULL : ask.buffer_out;
 }
 
-/* The view's elements, row by row, on the host, where the bytes are; a reference. NULL when memory is out. */
+/* The view's elements, row-major, from the host's bytes; a reference. NULL: out of memory. */
 static pjrt_bytes *rows_of(const mf_buffer *b, const pjrt_view *v)
 {
     pjrt_bytes *host = ((memory *)b->data)->host;
@@ -380,7 +380,7 @@ static pjrt_bytes *rows_of(const mf_buffer *b, const pjrt_view *v)
     return rows;
 }
 
-/* On another device. NULL: the plugin does not copy it, whoever is to blame. */
+/* Copies a form to another device. NULL: the plugin cannot, for whatever reason. */
 static void *copy_form(pjrt_client *c, const form *f, int device)
 {
     if (!c->api->functions[PJRT_BUFFER_COPY_TO_DEVICE])
@@ -399,7 +399,7 @@ static form *find_form(const memory *m, const pjrt_view *v, int device, bool els
     return NULL;
 }
 
-/* With the buffer, or the constant's. False: memory is out. */
+/* Adds a form with its own buffer or a constant's. False: out of memory. */
 static bool add(memory *m, const pjrt_view *v, int device, void *buffer, constant *of)
 {
     form *f = m->first.buffer ? mf_alloc(sizeof *f) : &m->first;
@@ -410,7 +410,8 @@ static bool add(memory *m, const pjrt_view *v, int device, void *buffer, constan
     return true;
 }
 
-/* From another device if it is there, unless the host's bytes serve as they are; else from the host. The lock is held. */
+/* Copies the form from another device if there is one, unless the host's bytes can be used in place; else from the host. The lock is
+ * held. */
 static void *make_buffer(mf_buffer *b, const pjrt_view *v, int device, mf_error_object **error)
 {
     memory *m = b->data;
@@ -428,8 +429,7 @@ static void *make_buffer(mf_buffer *b, const pjrt_view *v, int device, mf_error_
     return buffer;
 }
 
-/* ---- constants: numbers and small arrays that calls are given again and again, each time as an array of its own, are on each device
- * once. */
+/* ---- constants: numbers and small arrays that calls receive again and again, each time as a new array, exist once per device. */
 
 enum { CONSTANTS = 256, CONSTANT_BYTES = 64, CONSTANT_RANK = 4 };
 typedef struct known_constant {
@@ -461,7 +461,7 @@ static bool is_constant(const known_constant *k, const mf_buffer *b, const pjrt_
            !memcmp(k->dims, v->dims, (size_t)v->rank * sizeof *k->dims) && !memcmp(k->bytes, ((memory *)b->data)->host->at, b->bytes);
 }
 
-/* A reference to the constant that the memory is, made if need be. The memory's lock is held; NULL and *error. */
+/* A reference to the constant with this memory's value, created if need be. The memory's lock is held; NULL and *error on failure. */
 static constant *constant_of(mf_buffer *b, const pjrt_view *v, int device, mf_error_object **error)
 {
     known_constant *k = &known[place_of(b, v, device)];
@@ -566,7 +566,7 @@ mf_buffer *pjrt_to_device(const mf_buffer *b, int device)
     pthread_mutex_lock(&m->lock);
     const form *f = c->is_cpu && m->host ? NULL : whole_form(b);
     void *buffer = f ? copy_form(c, f, device) : NULL;
-    bool done = buffer && add(there->data, &f->view, device, buffer, NULL); /* its first, which needs no memory */
+    bool done = buffer && add(there->data, &f->view, device, buffer, NULL); /* its first form, which needs no allocation */
     if (!done && m->host)
         ((memory *)there->data)->host = mf_retain(m->host);
     done = done || m->host;

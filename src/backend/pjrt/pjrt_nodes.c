@@ -1,7 +1,7 @@
-/* What a plugin is told where several processes run as one: which of how many nodes this is, and a store of keys that all share, which is
- * the communicator's.
- * Invariants: keys of one plugin are no other's, by its name before them; a callback blocks no other one, and gives the plugin an error of
- * the plugin's own making. What the user's options say of the nodes counts, and then nothing is added. */
+/* What a plugin is told where several processes run as one: the number of nodes, which one this is, and a key-value store shared by all,
+ * which is the communicator's.
+ * Invariants: keys are prefixed with the plugin's name, so plugins do not share keys; callbacks do not block one another, and return
+ * errors made by the plugin's own function. If the user's options set the nodes, nothing is added. */
 #include "backend/pjrt/pjrt.h"
 
 #include "base/memory/alloc.h"
@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- the plugin's calls */
+/* ---- called by the plugin */
 
 static void *fail(pjrt_make_error *const *make, int code, const char *words) { return (*make)(code, words, strlen(words)); }
 
@@ -26,7 +26,7 @@ static void *give_error(pjrt_make_error *const *make, mf_error_object *error)
     return given;
 }
 
-/* The name, a zero and the plugin's key; mf_free frees it. NULL: memory is out. */
+/* The name, a zero and the plugin's key, to be freed with mf_free. NULL: out of memory. */
 static char *own_key(const pjrt_client *c, const char *key, size_t size, size_t *count)
 {
     size_t name = strlen(c->base.platform) + 1;
@@ -41,7 +41,7 @@ static char *own_key(const pjrt_client *c, const char *key, size_t size, size_t 
 
 static void free_value(char *value) { mf_free(value); }
 
-/* seconds 0: what there is now. */
+/* seconds 0: does not wait. */
 static void *get_value(const pjrt_client *c, const char *key, size_t size, double seconds, pjrt_make_error *const *make, char **value,
                        size_t *count)
 {

@@ -1,5 +1,5 @@
-/* The create options of a plugin, read from "key=value,key=value": whole numbers, numbers, true and false, [1,2] as a list of whole numbers,
- * other words. Invariant: numbers that count devices are numbers that can be, for XLA's CPU ends the process over others. */
+/* The create options of a plugin, parsed from "key=value,key=value": integers, floats, true and false, [1,2] as a list of integers,
+ * anything else as a string. Invariant: device counts are in range, since XLA's CPU client aborts the process on others. */
 #include "backend/pjrt/pjrt.h"
 
 #include "base/memory/alloc.h"
@@ -27,7 +27,7 @@ static bool read_number(pjrt_named_value *v, const char *text)
     return *text && !*end;
 }
 
-/* "[1,2]"; the numbers go to *next, which moves behind them. False: it is none. */
+/* Parses "[1,2]"; the numbers are stored at *next, which advances. False: it is not a list. */
 static bool read_list(pjrt_named_value *v, const char *text, int64_t **next)
 {
     v->kind = PJRT_INT64_LIST;
@@ -57,7 +57,7 @@ static void read_words(pjrt_named_value *v, const char *text)
     v->value_size = strlen(text);
 }
 
-/* A comma within brackets is a list's. NULL: the text ends first. */
+/* A comma inside brackets belongs to a list. NULL: the text ends first. */
 static char *end_of_option(char *text)
 {
     for (int depth = 0; *text; text++) {
@@ -102,7 +102,7 @@ mf_error_object *pjrt_options_read(pjrt_options *o, const char *name, const char
     mf_error_object *error = NULL;
     o->count = 0;
     o->text = mf_strdup(text);
-    o->numbers = mf_calloc(strlen(text) + 1, sizeof *o->numbers); /* each takes a character at least */
+    o->numbers = mf_calloc(strlen(text) + 1, sizeof *o->numbers); /* each takes at least one character */
     if (!o->text || !o->numbers)
         return mf_error_out_of_memory();
     int64_t *number = o->numbers;

@@ -1,6 +1,6 @@
-/* Opening a plugin: its shared object, the version of its table, its client and devices. Invariant: nothing is opened before somebody asks
- * for it by name, and what is opened stays as long as the process; where one step fails, those before it are undone, but for the shared
- * object itself, which may have started threads. */
+/* Opening a plugin: its shared object, the version of its table, its client and devices. Invariant: a plugin is only opened when asked
+ * for by name, and stays open as long as the process; if a step fails, the steps before it are undone, except for the shared object,
+ * which may have started threads. */
 #include "backend/pjrt/plugin.h"
 
 #include "backend/pjrt/pjrt.h"
@@ -14,7 +14,7 @@
 
 /* ---- calling */
 
-/* Of all that are called, so that opening can look for them. */
+/* All functions used, so that opening a plugin can check for them. */
 static const char *const names[PJRT_FUNCTIONS] = {
     [PJRT_ERROR_DESTROY] = "PJRT_Error_Destroy",
     [PJRT_ERROR_MESSAGE] = "PJRT_Error_Message",
@@ -70,7 +70,7 @@ mf_error_object *pjrt_error(const pjrt_client *c, int function, const void *loca
     pjrt_int_of code = { PJRT_HEAD(pjrt_int_of), error, { 0 } };
     c->api->functions[PJRT_ERROR_MESSAGE](&words);
     void *none = c->api->functions[PJRT_ERROR_CODE](&code);
-    if (none) /* an error that has no code */
+    if (none) /* an error without a code */
         pjrt_destroy(c, PJRT_ERROR_DESTROY, none);
     int count = words.words_out ? (int)words.count_out : 0;
     mf_error_object *e = mf_error_new_at(location ? location : mf_entry_address, status_of(none ? 0 : code.out.number), "%s: %s: %.*s",
@@ -90,7 +90,7 @@ void pjrt_destroy(const pjrt_client *c, int function, void *object)
     pjrt_one what = { PJRT_HEAD(pjrt_one), object };
     if (!object)
         return;
-    if (function == PJRT_ERROR_DESTROY) { /* gives nothing */
+    if (function == PJRT_ERROR_DESTROY) { /* returns nothing */
         ((void (*)(void *))(uintptr_t)c->api->functions[function])(&what);
         return;
     }
@@ -132,12 +132,12 @@ static mf_error_object *find_api(pjrt_client *c, const char *path)
     return NULL;
 }
 
-/* Programs cross as text, which is of no version; but an operation that a plugin's StableHLO has not is an error in words that nobody
- * understands. The oldest and the newest with which programs have run are 1.13.3 and 1.20.0; 1.4.0 is what StableHLO's own writer of
- * versions asks for the samples of all ops (tan; gather and scatter with batches need 1.1.0). */
+/* Programs are handed over as text, which has no version; but a plugin whose StableHLO lacks an operation fails with an obscure message.
+ * The oldest and newest versions with which programs have run are 1.13.3 and 1.20.0; 1.4.0 is the version that StableHLO's own versioned
+ * serializer requires for the samples of all ops (tan; batched gather and scatter need 1.1.0). */
 static const int64_t stablehlo_needed[3] = { 1, 4, 0 }, stablehlo_newest[3] = { 1, 20, 0 };
 
-/* Three numbers; NULL: the plugin does not say it. */
+/* Three numbers; NULL: the plugin does not tell. */
 static const int64_t *version_among(const pjrt_attributes *a, const char *name)
 {
     for (size_t i = 0; i < a->count_out; i++) {
@@ -181,7 +181,7 @@ static mf_error_object *create_with(pjrt_client *c, pjrt_options *options)
     pjrt_client_create ask = { .head = PJRT_HEAD(pjrt_client_create), .options = options->list, .option_count = options->count };
     bool several = pjrt_add_nodes(c, &ask, options->list);
     mf_error_object *error = pjrt_call(c, PJRT_CLIENT_CREATE, NULL, &ask);
-    if (error && several && pjrt_refuses_nodes(error)) { /* as XLA's CPU does, whose devices are one process's */
+    if (error && several && pjrt_refuses_nodes(error)) { /* as XLA's CPU client does, whose devices belong to one process */
         mf_error_ignore(error);
         pjrt_take_nodes_back(c, &ask);
         error = pjrt_call(c, PJRT_CLIENT_CREATE, NULL, &ask);
@@ -202,7 +202,7 @@ static mf_error_object *create(pjrt_client *c, const char *text)
     return error;
 }
 
-/* By the environment. */
+/* Whether an environment variable switches it off. */
 static bool is_off(const char *setting)
 {
     const char *text = getenv(setting);
@@ -247,7 +247,7 @@ static mf_error_object *list_devices(pjrt_client *c)
     return error;
 }
 
-/* ---- as a client of ours */
+/* ---- as one of our clients */
 
 static int device_count(const mf_client *c) { return pjrt_client_of(c)->device_count; }
 
@@ -325,7 +325,7 @@ static pjrt_client *client_new(const char *name, const char *path)
     return c;
 }
 
-/* Opened and registered; the lock is held. */
+/* Opens and registers the plugin; the lock is held. */
 static const mf_client *open_plugin(const char *name, const char *path, const char *options, mf_error_object **error)
 {
     pjrt_client *c = client_new(name, path);

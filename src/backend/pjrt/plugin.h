@@ -4,9 +4,9 @@
 
 #include "array/client.h"
 
-/* Where the plugin of that name lies (pjrt_find.c): a path that mf_free frees, NULL when memory is out. False: nothing says it. */
+/* The path of the plugin of that name (pjrt_find.c), to be freed with mf_free; NULL if out of memory. False: not found. */
 bool mf_plugin_find(const char *name, char **path);
-/* Registers the client of that name, where one is found: opened once, whoever asks. NULL: none is; or *error. */
+/* Opens and registers the client of that name, once. NULL: there is no such plugin; or *error. */
 const mf_client *mf_plugin_open(const char *name, mf_error_object **error);
 
 #endif

@@ -1,11 +1,11 @@
-/* Sums, products and extrema over the members of a collective: one balanced tree in rank order, element by element, so that every cut of
- * the elements gives the same bits. f16 and bf16 run in f32 and round once, at the end; NaN wins over numbers in max and min; integers
+/* Sums, products and extrema over the members of a collective: one balanced tree in rank order, per element, so that any partition of
+ * the elements gives the same bits. f16 and bf16 are accumulated in f32 and rounded once, at the end; NaN wins in max and min; integers
  * wrap. */
 #include "runtime/compile/segment_compiler.h"
 
 bool mf_reference_reduce(mf_reducer how, mf_dtype dtype, const void *const *in, int n, void *out, int64_t count, int64_t from, int64_t to);
 
-/* The greatest power of two below n: neighbours pair up level by level, and an odd one moves up. */
+/* The greatest power of two below n: neighbours pair up level by level, and an odd one moves up a level. */
 static int first_part(int n)
 {
     int part = 1;
@@ -14,7 +14,7 @@ static int first_part(int n)
     return part;
 }
 
-/* The tree's value for one element, computed with `type`. */
+/* The tree's value for one element, computed in `type`. */
 #define TREE(name, stored, type, load, join)                                      \
     static type name(mf_reducer how, const stored *const *in, int n, int64_t at)  \
     {                                                                             \
@@ -62,7 +62,7 @@ bool mf_reference_reduce(mf_reducer how, mf_dtype dtype, const void *const *in, 
 {
     (void)count;
     switch (dtype) {
-    case MF_BOOL: /* the larger is "or", the smaller "and"; sums of bools are sums of integers by the time they come here */
+    case MF_BOOL: /* max is "or", min is "and"; sums of bools have become integer sums before */
     case MF_U8: ALL(tree_u8, uint8_t, SAME); break;
     case MF_I8: ALL(tree_i8, int8_t, SAME); break;
     case MF_I16: ALL(tree_i16, int16_t, SAME); break;

@@ -1,7 +1,7 @@
-/* The reference compiler: slow and obvious, always built. A kernel is the segment's program; running it evaluates one equation after the
- * other with the ops' plain loops. Invariant: temporaries lie in the scratch memory at offsets planned by their lifetimes, so that two
- * that are alive at the same time never overlap; a result may lie in an operand's memory only where the operand is read for the last
- * time before it is written, or elementwise in that very equation. */
+/* The reference compiler: slow and obvious, always available. A kernel is the segment's program; running it evaluates one equation after
+ * another with the ops' plain loops. Invariant: temporaries have offsets in the scratch memory planned by their lifetimes, so that two
+ * that are alive at the same time never overlap; a result may take an operand's memory only if the operand's last use is before the
+ * result is written, or is that very equation and it is elementwise. */
 #include "runtime/compile/segment_compiler.h"
 
 #include "base/memory/vector.h"
@@ -13,7 +13,7 @@
 
 typedef enum place { AT_INPUT, AT_OUTPUT, AT_SCRATCH, AT_CONSTANT } place;
 
-typedef struct where { /* where a variable's elements lie */
+typedef struct where { /* where a variable's elements are */
     place place;
     size_t at; /* index, or offset in the scratch memory */
 } where;
@@ -40,12 +40,12 @@ static void find_last_uses(const mf_program *p, int *last)
             last[p->eqns[e]->in[i]->id] = e;
 }
 
-typedef struct space { /* a piece of the scratch memory in use */
+typedef struct space { /* a used range of the scratch memory */
     size_t from, to;
     int last;
 } space;
 
-/* First fit among what is alive when equation `now` runs. */
+/* First fit among the ranges alive when equation `now` runs. */
 static size_t fit(space *spaces, int *count, size_t bytes, int now, int last)
 {
     size_t at = 0;
@@ -116,7 +116,7 @@ static int index_of(const mf_program *p, const mf_eqn *e)
     return at;
 }
 
-/* An operand that was given away has no last use from then on. */
+/* Marks an operand whose memory was given away as living on, so that it is not given away twice. */
 static void find_aliases(reference_kernel *k, int *last, const bool *donatable)
 {
     const mf_program *p = k->program;
@@ -209,7 +209,7 @@ static void *address(const reference_kernel *k, const mf_variable *v, const void
     }
 }
 
-/* Results that are an input, a constant, or another result once more. */
+/* Copies results that are an input, a constant, or a repeated result. */
 static void copy_rest(const reference_kernel *k, const void *const *in, void *const *out, char *scratch)
 {
     const mf_program *p = k->program;

@@ -1,6 +1,6 @@
-/* Joins the processes of a job by MPI: a communicator of our own, duplicated from the user's or from all, point-to-point messages on it,
- * and the order in which it all ends. Invariant: MPI is initialised and finalised here only where nobody had initialised it; a user's
- * own MPI_Finalize ends our part first, by an attribute of MPI_COMM_SELF. */
+/* Joins the processes of a job by MPI: a communicator of our own, duplicated from the user's or from MPI_COMM_WORLD, point-to-point
+ * messages on it, and the order of shutdown. Invariant: MPI is initialised and finalised here only where nobody had initialised it; a
+ * user's own MPI_Finalize ends our part first, by an attribute of MPI_COMM_SELF. */
 #include "comm/mpi/mpi_join.h"
 
 #include "comm/messages.h"
@@ -26,10 +26,10 @@ static struct {
     mf_mpi mpi;
     uintptr_t comm;
     mf_comm *joined;
-    bool ours; /* to finalise */
+    bool ours; /* MPI was initialised here, and is finalised here */
     mf_watch_invitation invitation;
     mf_shared_memory shared;
-    int *near;  /* the processes that share it */
+    int *near;  /* the processes that share `shared` */
     bool alone; /* MPI knows no other process */
     bool (*leave)(mf_comm *c, const char *why);
 } job;
@@ -72,7 +72,7 @@ static void died(void *context, int process) { mf_messages_died(context, process
 
 /* ------------------------------------------------------------------ the end */
 
-/* Under a user's MPI_Finalize. */
+/* Called by a user's MPI_Finalize, which deletes the attribute. */
 static int finalizing(uintptr_t comm, int key, void *value, void *extra)
 {
     (void)comm;
@@ -95,7 +95,8 @@ static int copy_nothing(uintptr_t comm, int key, void *extra, void *in, void *ou
     return 0;
 }
 
-/* Where some do not answer, MPI would wait for them: the launcher deals with them once this process has gone. */
+/* Finalises MPI only if all processes answer: MPI would wait for the others for ever, while the launcher deals with them once this
+ * process has gone. */
 static bool leave(mf_comm *c, const char *why)
 {
     bool left = job.leave(c, why);
@@ -141,7 +142,7 @@ static mf_error_object *not_joined(double timeout)
         timeout);
 }
 
-/* Until it is done; not longer than the timeout. */
+/* Waits until the request is complete, but not longer than the timeout. */
 static mf_error_object *wait_for(uintptr_t *request, const char *what, double timeout)
 {
     mf_mpi_status status;
@@ -156,7 +157,7 @@ static mf_error_object *wait_for(uintptr_t *request, const char *what, double ti
     return not_joined(timeout);
 }
 
-/* MPI waits in its initialisation for all processes, for as long as it takes, and cannot be called off: so a thread waits there that can be left behind. */
+/* MPI_Init_thread waits for all processes without a limit, and cannot be cancelled: so it runs on a thread that can be left behind. */
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t over;
@@ -176,7 +177,7 @@ static void *begin_mpi(void *unused)
     return unused;
 }
 
-/* False: the time is over. */
+/* False: the time is up. */
 static bool begin_in_time(double timeout)
 {
     pthread_t thread;
@@ -217,7 +218,7 @@ static mf_error_object *initialize(const mf_join_options *how)
     if (code)
         return mf_mpi_error(&job.mpi, "MPI_Init_thread", code);
     job.ours = !was;
-    if (atexit(at_exit)) /* later than MPI's own, so before them */
+    if (atexit(at_exit)) /* registered after MPI's own handlers, so it runs before them */
         return mf_error_out_of_memory();
     if (level >= job.mpi.multiple || (!was && level >= job.mpi.serialized))
         return NULL;
@@ -230,11 +231,11 @@ static mf_error_object *initialize(const mf_join_options *how)
 
 static mf_error_object *duplicate(const mf_join_options *how)
 {
-    static uintptr_t request; /* MPI may write to both after a timeout */
+    static uintptr_t request; /* static, like job.comm: MPI may still write to both after a timeout */
     uintptr_t from = job.mpi.world;
     if (how->communicator)
         from = job.mpi.from_int ? job.mpi.from_int(*how->communicator) : (uintptr_t)(unsigned)*how->communicator;
-    if (!from || from == job.mpi.null) /* MPI would end the program */
+    if (!from || from == job.mpi.null) /* MPI would end the program here */
         return mf_error_new(MF_ERROR_ARGUMENT, "the communicator that was given, %d, is MPI_COMM_NULL, or none", *how->communicator);
     int code = job.mpi.MPI_Comm_idup(from, &job.comm, &request);
     mf_error_object *error = code ? mf_mpi_error(&job.mpi, "MPI_Comm_idup", code)
@@ -252,7 +253,7 @@ static mf_error_object *move(bool send, int other, int tag, void *at, size_t byt
     return code ? link_error(NULL, code) : wait_for(&request, "joining", timeout);
 }
 
-/* Which machine this is, as far as its own addresses lead. */
+/* Identifies this machine, or the container that has its own host name and network. */
 static uint64_t name_machine(void)
 {
     char text[512] = "";
@@ -269,7 +270,7 @@ static uint64_t name_machine(void)
 
 typedef struct introduction {
     uint64_t machine;
-    uint64_t memory; /* it shares memory with those that have the same here; 0: with nobody */
+    uint64_t memory; /* processes share memory if they have the same value here; 0: with nobody */
     int64_t devices;
 } introduction;
 
@@ -281,7 +282,8 @@ static uint64_t name_memory(uint64_t machine)
     return strcmp(wanted, "off") ? mf_hash(wanted, strlen(wanted), machine) | 1 : 0;
 }
 
-/* What all are, by process, and where process 0 listens, by way of process 0. All memory stays where MPI may still write after a timeout. */
+/* Gathers the introductions of all processes, and where process 0 listens, by way of process 0. After a timeout MPI may still write to
+ * the memory used here, so none of it is freed. */
 static mf_error_object *introduce(int rank, int size, const mf_join_options *how, introduction *all)
 {
     double timeout = how->initialization_timeout;
@@ -308,7 +310,7 @@ static mf_error_object *introduce(int rank, int size, const mf_join_options *how
     return error;
 }
 
-/* Those of this machine get memory that they share, where the system grants it to all of them: the first one makes it. */
+/* Processes of one machine share memory where the system grants it to all of them; the first one makes it. */
 static mf_error_object *share(int rank, int size, const mf_join_options *how, const introduction *all)
 {
     static mf_shared_invitation invitation;
@@ -349,7 +351,7 @@ static mf_error_object *share(int rank, int size, const mf_join_options *how, co
     return error;
 }
 
-/* How many began what is now one job; a library of another MPI than the launcher's knows one process. */
+/* A library that belongs to another MPI than the launcher does takes each process for a job of its own. */
 static mf_error_object *check_size(const mf_join_options *how, int size)
 {
     if (how->communicator || !how->launched || how->launched == size)

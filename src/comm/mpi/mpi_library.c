@@ -1,4 +1,4 @@
-/* Finds and opens libmpi, and tells which ABI it has. Invariant: nothing of it is called before that is known. */
+/* Finds and opens libmpi, and finds out which ABI it has. Invariant: nothing that depends on the ABI is called before it is known. */
 #include "comm/mpi/mpi_library.h"
 
 #include "base/text/symbol.h"
@@ -6,11 +6,11 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 
-/* Intel's, Cray's and MVAPICH's have MPICH's ABI and most of them its soname. */
+/* Intel MPI, Cray MPI and MVAPICH have MPICH's ABI, and most of them its soname. */
 static const char *const names[] = { "libmpi.so.40", "libmpich.so.12", "libmpi.so.12", "libmpi_abi.so.1", "libmpi_abi.so.0", NULL };
-enum { OPEN_MPI = 0, MPICH = 1 }; /* where to begin */
+enum { OPEN_MPI = 0, MPICH = 1 }; /* where in `names` to begin */
 
-static const char *const of_mpich[] = { "MPICH", "Intel", "MVAPICH", "CRAY", "Cray", NULL }; /* in the words of its version */
+static const char *const of_mpich[] = { "MPICH", "Intel", "MVAPICH", "CRAY", "Cray", NULL }; /* in the version strings */
 
 static const mf_mpi mpich = { .world = 0x44000000,
                               .self = 0x44000001,
@@ -42,7 +42,7 @@ static mf_error_object *bind_all(mf_mpi *mpi, void *library, const char *name)
     return missing ? mf_error_new(MF_ERROR_PEER, "%s is no MPI library of version 3 or later: it has no %s", name, missing) : NULL;
 }
 
-/* Open MPI's constants are addresses in it. */
+/* Open MPI's constants are addresses of objects in the library. */
 static bool take_open_mpi(mf_mpi *mpi, void *library)
 {
     void *world = dlsym(library, "ompi_mpi_comm_world"), *self = dlsym(library, "ompi_mpi_comm_self");
@@ -71,7 +71,7 @@ static bool is_standard(void *library)
 
 static bool is_mpich(void *library)
 {
-    static char text[16384]; /* the longest of any ABI is half of this */
+    static char text[16384]; /* twice the longest of any ABI */
     int (*version)(char *, int *), length = 0;
     if (!mf_symbol_bind(library, "MPI_Get_library_version", &version) || version(text, &length))
         return false;
@@ -85,13 +85,13 @@ static mf_error_object *take(mf_mpi *mpi, void *library, const char *name)
 {
     if (!dlsym(library, "MPI_Init_thread"))
         return mf_error_new(MF_ERROR_PEER, "%s is no MPI library: it has no MPI_Init_thread", name);
-    bool is_abi = is_standard(library); /* asked first: such a library may be made of Open MPI's, and have its symbols */
+    bool is_abi = is_standard(library); /* first, because such a library may be built on Open MPI's and export its symbols */
     if (is_abi || !take_open_mpi(mpi, library)) {
         if (!is_abi && !is_mpich(library))
             return mf_error_new(MF_ERROR_PEER,
                                 "%s has an ABI that is not known here: neither Open MPI's, nor MPICH's, nor the standard one", name);
         *mpi = is_abi ? standard : mpich;
-        if (is_abi && !mf_symbol_bind(library, "MPI_Comm_fromint", &mpi->from_int)) /* MPI_Comm_f2c is in its Fortran library */
+        if (is_abi && !mf_symbol_bind(library, "MPI_Comm_fromint", &mpi->from_int)) /* MPI_Comm_f2c is in the Fortran library */
             return mf_error_new(MF_ERROR_PEER, "%s has the standard ABI, but no MPI_Comm_fromint", name);
     }
     return bind_all(mpi, library, name);

@@ -1,6 +1,6 @@
-/* libmpi, opened at run time and used without its header: one binary runs under every MPI. Handles are passed as uintptr_t, which serves
- * both pointers and ints; what MPI writes goes into zeroed slots of that size; a status is bytes that only MPI reads; there are no
- * arrays of requests. What else differs between the ABIs is one row of constants each (mpi_library.c). */
+/* libmpi, opened at run time and used without its header, so that one binary runs under every MPI. Handles are passed as uintptr_t,
+ * which holds a pointer or an int; MPI writes handles into zeroed slots of that size; a status is bytes that only MPI reads; no arrays
+ * of requests are used. The other differences between the ABIs are constants, one table per ABI (mpi_library.c). */
 #ifndef MF_COMM_MPI_MPI_LIBRARY_H
 #define MF_COMM_MPI_MPI_LIBRARY_H
 
@@ -37,10 +37,10 @@ typedef struct mf_mpi {
 #define MF_MPI_MEMBER(result, name, parameters) result(*name) parameters;
     MF_MPI_FUNCTIONS(MF_MPI_MEMBER)
 #undef MF_MPI_MEMBER
-    uintptr_t (*from_int)(int comm); /* a communicator of MPI_Comm_c2f's or MPI_Comm_toint's number; NULL: the number itself */
+    uintptr_t (*from_int)(int comm); /* makes a handle of the number from MPI_Comm_c2f or MPI_Comm_toint; NULL: the number is the handle */
 } mf_mpi;
 
-/* The library that the process has already, else the one that MF_MPI_LIBRARY names, else the launcher's. */
+/* The library that the process has loaded already, else the one that MF_MPI_LIBRARY names, else the launcher's. */
 mf_error_object *mf_mpi_open(mf_mpi *mpi);
 mf_error_object *mf_mpi_error(const mf_mpi *mpi, const char *what, int code); /* with MPI's words */
 

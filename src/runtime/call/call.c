@@ -1,4 +1,4 @@
-/* Calls: flatten, look up, (miss) trace, optimise, compile, (always) run. mf_call_n is the way of a call; the miss is mf_dispatch_compile. */
+/* Calls: flatten, look up, trace and compile on a miss, run. mf_call_n is the entry; mf_dispatch_compile compiles on a miss. */
 #include "trace/dispatch.h"
 
 #include <manyfold/function.h>
@@ -20,14 +20,14 @@
 #include <pthread.h>
 #include <string.h>
 
-/* One program is compiled by one thread, others beside it. */
+/* One thread at a time compiles a given program; different programs are compiled in parallel. */
 enum { LOCKS = 8 };
 #define FREE PTHREAD_MUTEX_INITIALIZER
 static pthread_mutex_t compile_locks[LOCKS] = { FREE, FREE, FREE, FREE, FREE, FREE, FREE, FREE };
 
-enum { MOST_LAYOUTS = 4 }; /* for which a program is compiled; arrays that lie in yet other ways are run as its axes declare them */
+enum { MOST_LAYOUTS = 4 }; /* specialised executables per program and client; for more layouts the generic executable is used */
 
-/* The call under way on this thread that donates: what its arguments are called. */
+/* The donating call under way on this thread, for the names of its arguments. */
 typedef struct donation {
     const mf_function_object *f;
     const mf_signature *s;
@@ -52,7 +52,7 @@ static void name_donated(mf_executable *x, const bool *donated)
 
 static mf_executable *first_executable(mf_traced *t) { return (mf_executable *)atomic_load_explicit(&t->executable, memory_order_acquire); }
 
-/* The client's first, from x on, for arrays that lie as these (in NULL: for any). */
+/* The client's first executable, from x on, that fits these arrays (in NULL: any arrays). */
 static mf_executable *find_executable(mf_executable *x, const mf_client *client, mf_array *const *in)
 {
     while (x && !(x->client == client && mf_executable_fits(x, in)))
@@ -68,7 +68,7 @@ static int count_executables(const mf_executable *x, const mf_client *client)
     return count;
 }
 
-/* Under the program's lock. */
+/* With the program's lock held. */
 static mf_executable *add_executable(mf_traced *t, const mf_client *client, mf_array *const *in, const bool *donated,
                                      mf_error_object **error)
 {
@@ -101,7 +101,7 @@ mf_executable *mf_dispatch_compile(mf_traced *t, const mf_client *client, mf_arr
     return x;
 }
 
-/* Of a list with one for any arrays: that which fits these best. */
+/* The best fit for these arrays, in a list that has an executable for any arrays. */
 static mf_executable *executable_among(mf_executable *first, const mf_client *client, mf_array *const *in)
 {
     mf_executable *x = find_executable(first, client, in);
@@ -156,7 +156,7 @@ static mf_object *build_result(const mf_traced *t, mf_array **out)
     return mf_tree_build(t->result, leaves);
 }
 
-/* What the cells that were not taken shall hold. */
+/* Stores the new values of the cells that were not claimed. */
 static mf_error_object *store_cells(const mf_traced *t, mf_array **out, const mf_claims *claims)
 {
     int next = mf_traced_result_count(t);
@@ -181,7 +181,7 @@ static mf_error_object *store_cells(const mf_traced *t, mf_array **out, const mf
     return NULL;
 }
 
-/* The program's operands: the leaves, then what the cells hold now. holds[] keeps the cells' values alive during the call. */
+/* Gathers the program's operands: the leaves, then the values of the cells. holds[] keeps the cells' values alive during the call. */
 static mf_error_object *gather_operands(const mf_traced *t, mf_object *const *leaves, mf_array **in, mf_object **holds)
 {
     int reads = mf_traced_read_count(t), n = t->program->in_count - reads;
@@ -221,7 +221,7 @@ mf_error_object *mf_dispatch_compile_like(mf_traced *t, const mf_client *client,
     return error;
 }
 
-/* Runs x and moves the cells on; held: their values. *ran: whether it came so far. */
+/* Runs x and updates the cells; held: their values. *ran: whether the run was started. */
 static mf_error_object *run_with_cells(mf_traced *t, mf_executable *x, mf_array *const *in, mf_object *const *held, mf_array **out,
                                        bool *ran)
 {
@@ -239,7 +239,7 @@ static mf_error_object *run_with_cells(mf_traced *t, mf_executable *x, mf_array 
     return error;
 }
 
-/* first: NULL for the program's own executables. All of in are on the client. */
+/* first NULL: use the program's own executables. All of `in` are on the client. */
 static mf_error_object *run_there(mf_traced *t, mf_executable *first, const mf_client *client, mf_array *const *in, const bool *donated,
                                   mf_object *const *held, mf_value *result, bool *ran)
 {
@@ -309,7 +309,7 @@ mf_value mf_dispatch_executable(mf_traced *t, mf_executable *first, const mf_cli
     if (holds)
         memset(holds, 0, (size_t)t->cell_count * sizeof *holds);
     mf_error_object *error = in && holds ? gather_operands(t, leaves, in, holds) : mf_error_out_of_memory();
-    if (!error && donated && all_donated) { /* donated speaks of the call's leaves; cells' values are never donated */
+    if (!error && donated && all_donated) { /* `donated` covers the call's leaves only; cells' values are never donated */
         memset(all_donated, 0, (size_t)n * sizeof *all_donated);
         memcpy(all_donated, donated, (size_t)(n - mf_traced_read_count(t)) * sizeof *all_donated);
     }
@@ -338,7 +338,7 @@ static mf_value apply_donating(const mf_function_object *f, const mf_signature *
     return result;
 }
 
-/* Who would have exchanged something with this process in the call, as far as that is known. */
+/* Tells the processes that would have taken part in this call, as far as they are known. */
 static void tell_others(mf_function_object *f, mf_error_object *error)
 {
     if (mf_comm_miss_expected(error))

@@ -1,12 +1,12 @@
-/* Cells in place: a program that cannot fail overwrites what it read of the cells that it writes, where nobody else holds their values.
- * Invariants: before anything is overwritten all operands are there, so that another call's error finds the cells untouched; a taken cell
- * gets its next value, pending, as soon as the run has begun, so nobody waits for a cell while it is computed. Only when memory runs out
- * later a taken cell's value is lost: then it is that error. */
+/* Cells updated in place: a program that cannot fail overwrites the values of the cells that it writes, where nobody else holds them.
+ * Invariants: before anything is overwritten all operands are ready, so another call's error leaves the cells untouched; a claimed cell
+ * gets its next value, pending, as soon as the run has begun, so nobody waits for a cell while the value is computed. Only if memory
+ * runs out later is a claimed cell's value lost; its value is that error then. */
 #include "runtime/call/claim.h"
 
 #include <string.h>
 
-enum { WORTH_TAKING = 1024 }; /* bytes of a leaf; to copy less costs less than to take it */
+enum { WORTH_TAKING = 1024 }; /* bytes of a leaf; copying a smaller one costs less than claiming it */
 
 static bool is_worth_taking(const mf_touched_cell *c)
 {
@@ -34,7 +34,7 @@ void mf_claims_end(mf_claims *c)
     c->moved = NULL;
 }
 
-/* False when memory is out: the call copies then. */
+/* False: memory is out, and the call copies instead. */
 static bool make_room(mf_claims *c, const mf_traced *t)
 {
     size_t cells = (size_t)t->cell_count, inputs = (size_t)t->program->in_count;
@@ -64,7 +64,7 @@ mf_error_object *mf_claims_begin(mf_claims *c, const mf_traced *t, const mf_exec
     return NULL;
 }
 
-/* Whether the run took one of them: then the value is gone. */
+/* Whether the run has overwritten one of them. */
 static bool is_lost(const mf_cell_claim *claim, mf_array *const *in, int count)
 {
     for (int i = 0; i < count; i++)

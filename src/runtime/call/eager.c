@@ -1,6 +1,6 @@
-/* One op on arrays at once, by a cache of one-op programs. Invariant: an entry is found by op, params, the operands' types, and the
- * client and layouts for which its executable was made; a program is compiled outside of the lock, and where two threads compile the
- * same one, the first to be entered stays. */
+/* Runs one op on arrays at once, through a cache of one-op programs. Invariant: an entry is found by op, params, operand types, and the
+ * client and layouts that its executable was made for. A program is compiled outside of the lock; if two threads compile the same one,
+ * the first to be entered stays. */
 #include "trace/dispatch.h"
 
 #include "base/memory/hash_map.h"
@@ -18,26 +18,26 @@
 #include <string.h>
 
 typedef struct op_entry {
-    struct op_entry *next; /* in a list of those that go */
+    struct op_entry *next; /* in a list of entries to be freed */
     uint64_t hash;
     const mf_op *op;
-    const void *params; /* in the program, which the entry keeps */
+    const void *params; /* owned by the program, which the entry retains */
     mf_program *program;
     mf_executable *executable;
-    int64_t made_then; /* the weight of all that had been made when it was used last */
-    bool holds_arrays; /* that a function of control flow has captured */
+    int64_t made_then; /* `ops_made` when the entry was last used */
+    bool holds_arrays; /* constants that a function of control flow has captured */
     int in_count;
     const mf_type *in[];
 } op_entry;
 
-/* MOST_OPS: kept; beyond, those go that were not used while the last half of so many were made. PASSING: so many ops, or MiB of what they
- * hold, may be made before an unused one goes that holds arrays: each call of a loop over a new closure makes one. SWEEP: ops made from one
- * look for such to the next. */
+/* The cache holds MOST_OPS entries. When it is full, those go that were not used while the last MOST_OPS / 2 were made. An entry that
+ * holds arrays goes when it was not used while PASSING were made (counted in ops, or MiB that they hold): each call of a loop over a new
+ * closure makes one. SWEEP is how many are made between two sweeps. */
 enum { MOST_OPS = 4096, PASSING = 256, SWEEP = 32 };
 
 static pthread_mutex_t ops_lock = PTHREAD_MUTEX_INITIALIZER;
 static mf_hash_map ops;
-static int64_t ops_made, ops_swept; /* guarded by the lock, as the map is: the weight of all, and when the last look was */
+static int64_t ops_made, ops_swept; /* guarded by the lock, like the map: the total weight made, and its value at the last sweep */
 
 static bool same_op(const op_entry *e, uint64_t hash, const mf_client *client, const mf_op *op, const void *params, mf_array *const *in,
                     int in_count)
@@ -87,7 +87,6 @@ static op_entry *op_entry_new(const mf_client *client, const mf_op *op, const vo
     return e;
 }
 
-/* A list of them. */
 static void op_entries_free(op_entry *gone)
 {
     while (gone) {
@@ -99,7 +98,7 @@ static void op_entries_free(op_entry *gone)
     }
 }
 
-/* Takes out those that were used last when no more than so much had been made, or of those that hold arrays, as a list. */
+/* Removes entries that were last used at or before made_then (those that hold arrays: holding_then), and returns them as a list. */
 static op_entry *take_ops(int64_t made_then, int64_t holding_then)
 {
     op_entry *gone = NULL;
@@ -113,7 +112,7 @@ static op_entry *take_ops(int64_t made_then, int64_t holding_then)
     return gone;
 }
 
-/* What goes when one more is made. */
+/* Removes what has to go when one more entry is made. */
 static op_entry *sweep_ops(void)
 {
     bool full = ops.count >= MOST_OPS;
@@ -138,7 +137,7 @@ static mf_executable *known_op(const mf_client *client, const mf_op *op, const v
     return mf_retain(e->executable);
 }
 
-/* Compiled outside the lock: what is folded in the body of a loop comes here again. */
+/* Compiles outside of the lock: constant folding inside a loop's body calls this function again. */
 static mf_executable *find_op(const mf_client *client, const mf_op *op, const void *params, mf_array *const *in, int in_count,
                               int *out_count, mf_error_object **error)
 {
@@ -185,7 +184,7 @@ static int64_t op_entries(void)
     return count;
 }
 
-/* Checked ops run to their end here: their programs are shared by all lines that call them, and an error is to name this one. */
+/* Waits for checked ops here: many lines share their programs, and the error should name this line. */
 static mf_error_object *await_checks(const mf_op *op, const void *params, mf_object **out, int out_count)
 {
     mf_error_object *error = NULL;
@@ -196,14 +195,14 @@ static mf_error_object *await_checks(const mf_op *op, const void *params, mf_obj
     if (!error)
         return NULL;
     mf_error_object *here = mf_error_new(error->status, "%s", error->message);
-    mf_error_handle(error); /* the results hold it too, and somebody else perhaps those */
+    mf_error_handle(error); /* the results hold the error too, and may be held elsewhere */
     mf_drop(error);
     for (int i = 0; i < out_count; i++)
         mf_drop(out[i]);
     return here;
 }
 
-/* All of in are on the client. */
+/* All of `in` are on the client. */
 static mf_error_object *run_op(const mf_client *client, const mf_op *op, const void *params, mf_array *const *in, int in_count,
                                mf_object **out, int out_count)
 {

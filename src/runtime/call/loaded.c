@@ -1,4 +1,4 @@
-/* What all executables have in common, whoever loaded them. */
+/* What the executables of all backends have in common. */
 #include "runtime/executable.h"
 #include "runtime/device.h"
 
@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-/* Whether a run may end in an error other than for want of memory: an op says so, or calls the host; devices may wait for one another in
- * vain because what they do depends on their values; or a map spans processes, and another one of them fails. */
+/* Whether a run can end in an error other than lack of memory: an op can fail, or calls the host; devices may deadlock because control
+ * flow depends on their values; or a map spans processes, and another process may fail. */
 static bool may_fail(const mf_program *p, bool depends)
 {
     for (int i = 0; i < p->eqn_count; i++) {
@@ -48,7 +48,7 @@ void mf_executable_end(mf_executable *x)
     mf_drop(x->program);
 }
 
-/* One name is added to what was found before. */
+/* Adds one name to those found before. */
 static mf_error_object *add_name(const char *name, const mf_client **client, const char **compiler)
 {
     mf_error_object *error = NULL;
@@ -85,7 +85,7 @@ mf_error_object *mf_program_backend(const mf_program *p, const mf_client **clien
     return add_names(p, client, compiler);
 }
 
-/* A backward rule in the place of a tangent would give numbers, and wrong ones. */
+/* Fails for ops that must never run: a backward rule in the place of a tangent would give wrong numbers. */
 static mf_error_object *check_can_run(const mf_program *p)
 {
     mf_error_object *error = NULL;

@@ -1,4 +1,5 @@
-/* Where a call runs. Invariant: what is committed never moves by itself; two clients' committed operands are an error that names both. */
+/* Chooses where a call runs. Invariant: a committed operand never moves by itself; committed operands of two clients are an error that
+ * names both. */
 #include "runtime/call/operands.h"
 
 #include "base/memory/alloc.h"
@@ -55,7 +56,7 @@ mf_error_object *mf_operands_settle(const mf_client *named, mf_array **in, int c
     return error;
 }
 
-/* The call took what it was given, though only a copy of it. */
+/* Marks the original of a copied operand as donated. */
 static void give(mf_array *a)
 {
     const char *before = NULL;

@@ -1,12 +1,12 @@
-/* The arithmetic of collectives: from the operands of all members, or what other processes made of theirs, to the result of each member
- * here.
- * Invariant: sums are one balanced tree over the members in rank order, whoever computes them and in however many pieces. */
+/* The arithmetic of collectives: computes the result of each member here from the operands of all members, or from other processes'
+ * contributions.
+ * Invariant: a sum is one balanced tree over the members in rank order, whoever computes it and in however many pieces. */
 #include "ops/checks.h"
 #include "runtime/collectives/collectives.h"
 
 #include <string.h>
 
-#define PIECE ((int64_t)256 << 10) /* bytes of all operands that one task reads: they stay in its cache */
+#define PIECE ((int64_t)256 << 10) /* bytes of all operands per task, which so stay in its core's cache */
 
 typedef struct result_job { /* one result of one rendezvous */
     mf_rendezvous *g;
@@ -15,7 +15,7 @@ typedef struct result_job { /* one result of one rendezvous */
     const mf_type *in, *out;
     const mf_segment_compiler *compiler;
     const mf_exchange *x; /* NULL: all members are here */
-    const void **from;    /* operands by member here */
+    const void **from;    /* operands of the members here */
 } result_job;
 
 typedef struct cut {
@@ -41,7 +41,7 @@ bool mf_collective_reduce(const mf_segment_compiler *compiler, const mf_eqn *e, 
                           int64_t count, void *out)
 {
     cut c = { compiler, members, n, e->op->reducer, dtype, count, 0, out, false };
-    if (mf_dtype_is_complex(c.dtype)) { /* sums of pairs */
+    if (mf_dtype_is_complex(c.dtype)) { /* reduced as pairs of real numbers */
         c.dtype = c.dtype == MF_C64 ? MF_F32 : MF_F64;
         c.count *= 2;
     }
@@ -57,7 +57,7 @@ bool mf_collective_reduce(const mf_segment_compiler *compiler, const mf_eqn *e, 
     return !atomic_load(&c.failed);
 }
 
-/* Where a member gets result k: its own register, or the shared one of its map (which the first of the map fills). */
+/* Gives a member result k: in its own register, or in its map's uniform register, which the map's first member fills. */
 static void deliver(const result_job *j, const mf_participant *m, const mf_register *value)
 {
     int ref = j->g->instr->out[j->k];
@@ -73,7 +73,7 @@ static void deliver_to_all(const result_job *j, mf_register *value)
     mf_register_release(value);
 }
 
-/* Of any member, whose operand has come whole where it is not here. *next: the first member here that has not come yet in a walk by rank. */
+/* The operand of a rank, called in rank order; *next counts the members here. */
 static const void *operand(const result_job *j, int64_t rank, int64_t *next)
 {
     if (*next < j->g->here_count && j->g->members[*next].rank == rank)
@@ -100,8 +100,8 @@ static bool do_reduce(const result_job *j)
     return made;
 }
 
-/* Part i of n of a whole along an axis: its strides within the whole, and the bytes from part to part. An axis of the parts' own
- * (axis_is_new) has one part an index. */
+/* The strides within `whole` of one of its n parts along an axis; returns the bytes from part to part. axis_is_new: the parts do not
+ * have the axis, and each part is one index of it. */
 static int64_t part_strides(const mf_type *whole, int64_t axis, bool axis_is_new, int64_t n, int64_t *strides)
 {
     int64_t all[MF_RANK], step;
@@ -128,7 +128,7 @@ static bool do_all_gather(const result_job *j)
     return true;
 }
 
-/* Parts along the leading axis are views of the one sum. */
+/* Parts along the leading axis are views of the sum. */
 static bool do_psum_scatter(const result_job *j)
 {
     const mf_gather_axis_params *p = j->g->instr->participants->eqns[j->k]->params;
@@ -208,11 +208,12 @@ static bool do_ppermute(const result_job *j)
     if (!mf_register_new(&zeros, j->out->bytes))
         return false;
     memset(zeros.data, 0, (size_t)j->out->bytes);
-    deliver_to_all(j, &zeros); /* who has something keeps it */
+    deliver_to_all(j, &zeros); /* does not replace what the targets have got */
     return true;
 }
 
-/* Every member's operand against that of the first, or their digests where they are in several processes; then all share it. */
+/* Compares every member's operand with the first one's, or their digests where members are in several processes; then all members share
+ * one. */
 static bool do_check(const result_job *j, mf_error_object **error)
 {
     const mf_eqn *e = j->g->instr->participants->eqns[j->k];

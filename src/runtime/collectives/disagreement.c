@@ -1,5 +1,5 @@
-/* What to say when devices wait for each other for ever: who came to which collective, who did not, and where those are.
- * Invariant: the run is over, so nothing here is still moving. */
+/* Describes a deadlock among devices: which devices came to which collective, which did not, and where those wait.
+ * Invariant: the run is over, so nothing changes meanwhile. */
 #include "runtime/collectives/collectives.h"
 
 void mf_list_device(mf_text *t, int *count, int device)

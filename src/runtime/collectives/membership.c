@@ -1,7 +1,7 @@
-/* Who is a member of a rendezvous, and where it is. A member is identified by its rank in its group, from which follow its position along
- * the collective's axes, its device, and the process that has this device.
- * Invariant: nothing here loops over members in other processes, except where a list of devices or groups has no order that could be
- * computed with. */
+/* The members of a rendezvous. A member is identified by its rank in its group, which determines its position along the collective's axes,
+ * its device, and the process that has this device.
+ * Invariant: nothing here loops over members in other processes, unless a list of devices or groups is in an order that cannot be
+ * computed. */
 #include "runtime/collectives/collectives.h"
 
 int64_t mf_rank_at(const mf_participants *m, int64_t position, int64_t *group)
@@ -18,7 +18,7 @@ int64_t mf_group_count(const mf_participants *m, int64_t group) { return m->grou
 
 static int64_t group_of(const mf_rendezvous *g) { return g->instr->participants->groups ? g->key[g->key_count - 1] : 0; }
 
-/* ------------------------------------------------------------------ those of this process */
+/* ------------------------------------------------------------------ the members in this process */
 
 static void sort(int64_t *ranks, int64_t count)
 {
@@ -37,7 +37,7 @@ static const mf_map_plan *plan_at(const mf_map *map, int level)
     return map->plan;
 }
 
-/* The position of number i of those of all groups: what a process has of nested maps is a grid. */
+/* The position of the i-th of all members here, of any group: a process's indices of nested maps form a grid. */
 static int64_t position_here(const mf_participants *m, const mf_map *map, int64_t i)
 {
     int64_t position = 0, weight = 1;
@@ -62,7 +62,7 @@ int64_t mf_members_here(const mf_participants *m, const mf_map *map, int64_t gro
             ranks[count] = rank;
         count++;
     }
-    if (ranks && m->groups) /* whose members have an order of their own */
+    if (ranks && m->groups) /* groups order their members themselves */
         sort(ranks, count);
     return count;
 }
@@ -89,7 +89,8 @@ mf_participant *mf_rendezvous_member(const mf_rendezvous *g, int64_t rank)
 
 /* ------------------------------------------------------------------ devices and their owners */
 
-/* Where no axis of the collective's counts, the member's own index does; of what is computed once for all, the first. */
+/* The device at these indices of the collective's axes; on levels that the collective does not run over (-1) it is at the member's own
+ * index, or at the first one if its map's value is uniform. */
 static int own_device(const mf_rendezvous *g, const int64_t *along)
 {
     const mf_map *map = g->map;
@@ -115,7 +116,7 @@ int mf_rendezvous_device(const mf_rendezvous *g, int64_t rank)
     return own_device(g, along);
 }
 
-/* Devices from one position along the axes to the next; 0: not always as many. Along an axis of one nobody goes. */
+/* The distance in devices between neighbouring positions along the axes; 0: it is not constant. Axes of size 1 do not matter. */
 static int64_t axes_step(const mf_participants *m, const mf_map *map)
 {
     int64_t step = 0, whole = 0;
@@ -131,7 +132,7 @@ static int64_t axes_step(const mf_participants *m, const mf_map *map)
     return step ? step : 1;
 }
 
-/* Device numbers from rank to rank; 0: they do not lie on a line. */
+/* The difference in device number between neighbouring ranks; 0: it is not constant. */
 static int64_t device_step(const mf_rendezvous *g)
 {
     const mf_participants *m = g->instr->participants;

@@ -1,15 +1,15 @@
-/* Collectives: members leave their operands in a rendezvous and are suspended; the last one to come does the arithmetic, hands out the
- * results and makes everybody ready again - or, where members are in other processes, begins the exchange with them, whose end does so.
- * Results that are the same for all are written once and shared.
- * Invariants: members of a rendezvous executed one and the same instruction in the same iterations of the loops around it, and agree in
- * every coordinate that the collective does not run over; sums are one balanced tree over the members in rank order, whoever computes
- * them and in however many pieces. */
+/* Collectives: members leave their operands in a rendezvous and are suspended. The last one to arrive does the arithmetic, hands out the
+ * results and makes the others ready; or, if members are in other processes, begins an exchange, which does so at its end. Results that are
+ * the same for all members are written once and shared.
+ * Invariants: the members of a rendezvous execute the same instruction in the same iterations of the loops around it, and agree in every
+ * coordinate that the collective does not run over; a sum is one balanced tree over the members in rank order, whoever computes it and
+ * in however many pieces. */
 #include "base/memory/vector.h"
 #include "runtime/collectives/collectives.h"
 
 #include <string.h>
 
-/* ------------------------------------------------------------------ who, and which rendezvous */
+/* ------------------------------------------------------------------ finding the rendezvous */
 
 static mf_step fail(mf_run_state *s, const mf_instr *in, mf_error_object *e)
 {
@@ -40,7 +40,7 @@ static bool runs_over(const mf_participants *m, int level)
     return false;
 }
 
-/* Fills the key; the map at which the members meet. NULL: too deep. */
+/* Fills the key; returns the map at which the members meet. NULL: nested too deeply. */
 static mf_map *find_key(const mf_fiber *f, const mf_participants *m, int64_t *key, int *count)
 {
     const mf_fiber *at = f;
@@ -61,7 +61,7 @@ static mf_map *find_key(const mf_fiber *f, const mf_participants *m, int64_t *ke
     return map;
 }
 
-/* The rank in its group, which enters the key. */
+/* The rank in its group; the group's number is added to the key. */
 static int64_t rank_in_group(const mf_participants *m, int64_t at, int64_t *key, int *count)
 {
     int64_t group, rank = mf_rank_at(m, at, &group);
@@ -86,7 +86,7 @@ static void free_rendezvous(mf_run_state *s, mf_rendezvous *g)
     put_memory(s, g->lasting, g, mf_rendezvous_bytes(g->here_count, g->instr->in_count));
 }
 
-/* The members that are here, none of which has come. False: memory is out. */
+/* Creates the members that are here, none of which has arrived. False: memory is out. */
 static bool seat_members(mf_rendezvous *g, int64_t group)
 {
     const mf_instr *in = g->instr;
@@ -104,7 +104,7 @@ static bool seat_members(mf_rendezvous *g, int64_t group)
     return true;
 }
 
-/* In no list yet; one of its members has this map and index. */
+/* Not in a list yet; one of its members has this map and index. */
 static mf_rendezvous *make_rendezvous(mf_run_state *s, const mf_map *map, int64_t index, const mf_instr *in, mf_map *top,
                                       const int64_t *key, int count, bool spread, bool lasting)
 {
@@ -130,7 +130,7 @@ static mf_rendezvous *make_rendezvous(mf_run_state *s, const mf_map *map, int64_
     return NULL;
 }
 
-/* f is the first of its members. */
+/* f is the first member to arrive. */
 static mf_rendezvous *new_rendezvous(const mf_fiber *f, const mf_instr *in, mf_map *top, const int64_t *key, int count, bool spread)
 {
     mf_rendezvous *g = make_rendezvous(f->run_state, f->map, f->index, in, top, key, count, spread, false);
@@ -163,7 +163,7 @@ void mf_rendezvous_free(mf_run_state *s, mf_rendezvous *g)
     for (int64_t i = 0; i < g->here_count; i++)
         for (int k = 0; k < in->in_count; k++)
             mf_register_release(&g->members[i].in[k]);
-    if (!g->exchange) /* which keeps it */
+    if (!g->exchange) /* a kept exchange owns it */
         free_rendezvous(s, g);
 }
 
@@ -206,7 +206,7 @@ bool mf_rendezvous_complete(mf_run_state *s, mf_rendezvous *g, const mf_exchange
         if (g->members[i].fiber && g->members[i].fiber != self)
             mf_advance(g->members[i].fiber);
     mf_run_state_lock(s);
-    if (made && !g->lockstep) /* whose fiber goes on in the exchange's place */
+    if (made && !g->lockstep) /* a lockstep run's fiber continues in place of the exchange's */
         announce(g, &list);
     while (*end)
         end = &(*end)->next;
@@ -228,7 +228,7 @@ bool mf_rendezvous_complete(mf_run_state *s, mf_rendezvous *g, const mf_exchange
     return made;
 }
 
-/* An operand that others get as it is, in other maps than this one, which may end first: it must not be a slice of this map's. */
+/* Members of other maps get this operand itself, and may outlive this map: so it must not be a slice of memory that this map owns. */
 static bool is_lent(const mf_instr *in, int k)
 {
     mf_collective_kind kind = in->participants->eqns[k]->op->collective;
@@ -259,7 +259,7 @@ static bool join(mf_fiber *f, mf_rendezvous *g, int64_t rank)
     return true;
 }
 
-/* An axis of which this process has only a part; NULL: none. */
+/* The name of an axis that this process has only a part of; NULL: none. */
 static const char *spread_axis(const mf_fiber *f, const mf_participants *m)
 {
     for (int a = 0; a < m->axis_count; a++) {
@@ -296,7 +296,7 @@ mf_rendezvous *mf_rendezvous_at_once(mf_run_state *s, const mf_instr *in, mf_map
     }
     mf_rendezvous *g = make_rendezvous(s, map, 0, in, map, NULL, 0, true, true);
     mf_error_object *error = g ? NULL : mf_error_out_of_memory();
-    for (int64_t i = 0; i < map->plan->size && !error; i++) { /* by rank, as they are by row */
+    for (int64_t i = 0; i < map->plan->size && !error; i++) { /* rank order is row order */
         g->members[i].here = true;
         if (!is_ours(g, s, g->members[i].rank))
             error = not_ours(g, s, g->members[i].rank);
@@ -311,7 +311,7 @@ mf_rendezvous *mf_rendezvous_at_once(mf_run_state *s, const mf_instr *in, mf_map
     return NULL;
 }
 
-/* Member f puts its operands down, which lie row by row; the last one of this process sees to the rest. */
+/* Member f leaves its operands; the last member of this process to arrive completes the rendezvous, or begins the exchange. */
 static mf_step meet(mf_fiber *f, const mf_instr *in, mf_map *top, const int64_t *key, int count, int64_t rank, bool spread)
 {
     mf_run_state *s = f->run_state;
@@ -326,15 +326,15 @@ static mf_step meet(mf_fiber *f, const mf_instr *in, mf_map *top, const int64_t 
         mf_run_state_unlock(s);
         return fail(s, in, mf_error_out_of_memory());
     }
-    bool last = g->arrived == g->here_count, detached = in->participants->detached; /* parked, not even the plan is ours to read */
+    bool last = g->arrived == g->here_count, detached = in->participants->detached; /* read now: once f is parked, the plan may go away */
     bool here = last && !g->spread;
-    bool behind = !last && spread && !s->comm->together; /* so that the exchange begins before this one goes on */
+    bool behind = !last && spread && !s->comm->together; /* lets the exchange begin before this fiber goes on */
     int64_t left = 1;
     if (last)
         unlink_rendezvous(g);
     if (here)
         mf_rendezvous_member(g, rank)->fiber = f;
-    else if (last && detached) /* the map waits for the exchange, which is active beside f; else in f's place */
+    else if (last && detached) /* the exchange is active beside f, and the map waits for it; not detached, it takes f's place */
         s->active++, top->remaining++;
     else if (!last && !detached)
         left = --s->active;
@@ -368,7 +368,7 @@ mf_step mf_collective(mf_fiber *f, const mf_instr *in)
         return fail(
             f->run_state, in,
             mf_error_new(MF_ERROR_AXIS, !top ? "%s: nested too deeply" : "%s: axis_index_groups leaves a device out", in->eqn->op->name));
-    for (int k = 0; k < in->in_count; k++) /* shared ones are packed */
+    for (int k = 0; k < in->in_count; k++) /* uniform operands are made contiguous */
         if (in->in[k] >= 0 &&
             !(is_lent(in, k) ? mf_register_own : mf_register_pack)(mf_operand(f, in->in[k]), mf_operand_type(f, in->in[k])))
             return fail(f->run_state, in, mf_error_out_of_memory());

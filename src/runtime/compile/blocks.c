@@ -1,5 +1,5 @@
-/* Blocks: a side's registers and instructions as they are run; buffer assignment, as far as registers go: which result's memory a value is
- * written to straight away. */
+/* Makes blocks: the registers and instructions of a side as they will run; and buffer assignment for registers: which values are written
+ * straight into the memory of a result. */
 #include "runtime/compile/planner.h"
 #include "transform/functions/mapped/pmap.h"
 
@@ -29,7 +29,7 @@ static void set_constants(mf_planner *m, int where, mf_block *b)
     b->constant_count = count;
 }
 
-/* The side's registers and instructions as a block that lives in the plan. */
+/* Copies the side's registers and instructions into a block in the plan's arena. */
 static mf_block *make_block(mf_planner *m, int where)
 {
     mf_side *d = &m->sides[where];
@@ -63,11 +63,11 @@ static void set_inputs(mf_planner *m, int where, mf_block *b)
             b->in[i] = m->reg[p->in[i]->id];
 }
 
-/* Outputs, and registers that are born in the output's memory: those that a segment writes. */
+/* Sets the outputs, and the destinations: registers that a segment writes and that so can be born in the output's memory. */
 static void set_outputs(mf_planner *m, mf_block *b, int *out)
 {
     int count = m->s.program->out_count;
-    if (!b) /* then m has the error */
+    if (!b) /* m has the error */
         return;
     b->out = out;
     b->out_count = count;

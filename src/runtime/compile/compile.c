@@ -1,6 +1,5 @@
-/* The way from a traced program to one that runs. All stages stand here in their order: those of a whole program in mf_compile_program,
- * those that a program, what is nested in it, and the body of a map go through alike in mf_compile_blocks. Nothing is compiled after
- * that. */
+/* Compilation of a traced program. All stages are called here in order: those of a whole program in mf_compile_program; those common to
+ * a program, the programs nested in it, and the body of a map in mf_compile_blocks. Nothing is compiled at run time. */
 #include "runtime/compile/compile.h"
 
 #include "base/thread/cancel.h"
@@ -10,7 +9,6 @@
 #include "runtime/profile/profiler.h"
 #include "trace/cache.h"
 
-/* Tables by variable and item, for the stages to fill. */
 static void make_tables(mf_planner *m)
 {
     size_t vars = (size_t)m->s.program->var_count, items = (size_t)m->s.item_count;
@@ -36,8 +34,8 @@ static void free_tables(mf_planner *m)
     }
 }
 
-/* Bytes that travel together. To begin an exchange early costs a segment more, whose values go through memory: where processes share theirs that
- * does not pay for less. */
+/* Bytes of reductions that form one exchange. To begin an exchange early costs one more segment, whose values go through memory; where
+ * processes share memory, that pays only for larger exchanges. */
 static int64_t bucket_of(const mf_plan *plan)
 {
     const mf_comm *c = plan->spread ? mf_comm_current() : NULL;
@@ -55,7 +53,7 @@ mf_blocks mf_compile_blocks(mf_planner *m, const mf_program *p, const mf_axis_en
         make_tables(m);
         mf_find_crossings(m);
         mf_reference_inputs(m);
-        mf_make_instructions(m); /* and the blocks of what they run */
+        mf_make_instructions(m); /* also the blocks of nested programs */
         int *out = mf_output_references(m);
         mf_find_last_uses(m, out);
         mf_compile_segments(m);

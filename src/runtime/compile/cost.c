@@ -1,11 +1,11 @@
-/* Estimated nanoseconds of what runs: they choose inline execution, never a result. */
+/* Estimated nanoseconds of instructions and maps. They decide about inline execution, and never affect a result. */
 #include "runtime/compile/planner.h"
 
-#define DEVICE_COST 80 /* nanoseconds that a device of a map takes by itself */
+#define DEVICE_COST 80 /* nanoseconds of overhead per device of a map */
 
 double mf_map_cost(const mf_map_plan *map)
 {
-    /* In lockstep most of what a device takes by itself is shared: measured, half of a small program. */
+    /* In lockstep the devices share most of the overhead: as measured, half of a small program's time. */
     double device = map->lockstep ? map->device->cost / 2 : map->device->cost + DEVICE_COST;
     return (double)map->size * device + map->uniform->cost;
 }
@@ -23,7 +23,7 @@ double mf_instr_cost(const mf_instr *in, const mf_side *d)
         for (int i = 0; i < in->block_count; i++)
             cost = in->blocks[i]->cost > cost ? in->blocks[i]->cost : cost;
         return cost;
-    case MF_DO_WHILE: return 100 * (in->blocks[0]->cost + in->blocks[1]->cost + 100); /* nobody knows how often */
+    case MF_DO_WHILE: return 100 * (in->blocks[0]->cost + in->blocks[1]->cost + 100); /* the number of iterations is unknown */
     case MF_DO_SCAN: return (double)((const mf_scan_params *)in->eqn->params)->length * (in->blocks[0]->cost + 100);
     case MF_DO_MAP: return mf_map_cost(in->map);
     default: return cost;

@@ -1,5 +1,5 @@
-/* From the items of a schedule to instructions. Invariants: what a block reads of the uniform block it has waited for; a nested
- * program's block and a map's plan are made with the instruction that runs them. */
+/* Makes instructions from the items of a schedule. Invariants: a block waits for a value of the uniform block before it reads it; a
+ * nested program's block and a map's plan are made with the instruction that runs them. */
 #include "runtime/compile/planner.h"
 #include "transform/functions/mapped/pmap.h"
 
@@ -41,7 +41,7 @@ static void set_operands(mf_planner *m, mf_instr *in, int where, mf_variable *co
         in->out[o] = mf_reference(m, where, to[o]);
 }
 
-/* The variables that a segment takes from outside, each once. */
+/* Lists the variables that a segment reads from outside, each once. */
 static int segment_inputs(mf_planner *m, int index, mf_variable **list)
 {
     const mf_item *item = &m->s.items[index];
@@ -86,7 +86,7 @@ static bool must_wait(const mf_planner *m, int where, const mf_variable *v)
     return where == MF_DEVICE || m->s.items[m->s.made_by[v->id]].side == MF_DEVICE;
 }
 
-/* An instruction that waits for what the next one of this block reads. */
+/* Adds an instruction that waits for what the block's next instruction reads of the uniform block. */
 static void wait_for(mf_planner *m, int where, mf_variable *const *in, int in_count, int position)
 {
     int count = 0;
@@ -114,7 +114,6 @@ static void wait_for(mf_planner *m, int where, mf_variable *const *in, int in_co
 
 /* ------------------------------------------------------------------ segments and collectives */
 
-/* The same bytes in another shape. */
 static bool is_alias(const mf_eqn *e) { return e->op->view == MF_VIEW_RESHAPE && e->in[0]->type->bytes == e->out[0]->type->bytes; }
 
 static void make_segment(mf_planner *m, int index)
@@ -231,7 +230,7 @@ static void make_call(mf_planner *m, mf_instr *made)
     }
 }
 
-/* What a loop carries lies as it did before the loop if its body keeps it so, and else nobody knows how. */
+/* Sets the layouts of the carry: the layout before the loop where the body keeps it, else unknown. Returns whether any has changed. */
 static bool carry_changes(const mf_block *body, const mf_program *p, mf_value_layout *in, int first, int count)
 {
     bool changes = false;
@@ -243,7 +242,7 @@ static bool carry_changes(const mf_block *body, const mf_program *p, mf_value_la
         changes = true;
     }
     for (int i = 0; changes && i < count; i++)
-        if (p->out[i] != p->in[first + i]) /* it may come from one that changes */
+        if (p->out[i] != p->in[first + i]) /* it may be computed from one that changes */
             in[first + i] = (mf_value_layout){ .unknown = true };
     return changes;
 }
@@ -262,11 +261,11 @@ static void make_loop(mf_planner *m, mf_instr *made)
     if (m->error)
         return;
     for (int i = first + carry; s && in && i < e->in_count; i++)
-        in[i] = (mf_value_layout){ 0 }; /* parts of what was packed */
+        in[i] = (mf_value_layout){ 0 }; /* slices of packed operands */
     mf_map_plan *maps = m->plan->maps;
     made->blocks[body] = nested_block(m, e, body, in ? in + before : NULL);
     while (in && !m->error && carry_changes(made->blocks[body], p, in + before, first, carry) && has_map(p)) {
-        m->plan->maps = maps; /* those of the block that is made anew */
+        m->plan->maps = maps; /* drops the maps of the block that is made anew */
         made->blocks[body] = nested_block(m, e, body, in + before);
     }
     mf_value_layout *condition = w && in ? mf_planner_get(m, (size_t)e->in_count, sizeof *condition) : NULL;
@@ -278,7 +277,6 @@ static void make_loop(mf_planner *m, mf_instr *made)
         m->layouts[e->out[o]->id] = in[before + first + o];
 }
 
-/* Control flow: a block for each nested program. */
 static void make_control(mf_planner *m, int index)
 {
     const mf_item *item = &m->s.items[index];

@@ -1,13 +1,13 @@
-/* Liveness: after which instruction a register's value is read no more. Invariants: the registers of outputs and of constants never die; a
- * register of the uniform block that devices read dies only after a collective of all devices that comes after those reads. */
+/* Liveness: the instruction after which a register's value is not read any more. Invariants: registers of outputs and constants never
+ * die; a register of the uniform block that devices read dies only after a collective of all devices that follows those reads. */
 #include "runtime/compile/planner.h"
 
 #include <string.h>
 
 typedef struct lives {
-    int *last;        /* by register: the last instruction of its own block that mentions it, or -1 */
-    int *last_device; /* of the uniform block: the position of the last instruction of the device block that reads it, or -1 */
-    bool *stays;      /* outputs and constants */
+    int *last;        /* by register: the last instruction of its own block that names it, or -1 */
+    int *last_device; /* by register of the uniform block: the position of the last instruction of the device block that reads it, or -1 */
+    bool *stays;      /* by register: an output or a constant, never dies */
 } lives;
 
 static void mention(lives *own, lives *uniform, int ref, int at, int position)
@@ -31,8 +31,8 @@ static void find_lives(mf_planner *m, int where, lives *own, lives *uniform)
     }
 }
 
-/* The latest position in the common schedule that every device has left once the uniform block has executed this instruction: it waited
- * for a collective of all of them that stands there. */
+/* The latest position in the common schedule that every device has passed once the uniform block has executed `wait`, because that waits
+ * for a collective of all devices at that position. */
 static int passed_by_all(const mf_planner *m, const mf_instr *wait, int before)
 {
     for (int i = 0; wait->kind == MF_DO_AWAIT && i < wait->in_count; i++)
@@ -83,8 +83,8 @@ static bool dies_at(const mf_instr *in, int ref)
     return false;
 }
 
-/* The last mention takes. A loop reads its constants after it took its carry, and a map its other operands while it writes results into
- * what it took, so there it must be the only one. */
+/* An operand is moved by its last mention in the instruction. A loop reads its constants after it has moved its carry, and a map reads
+ * operands while it writes results into those that it has moved; so in these the mention must be the only one. */
 static void find_takes(mf_instr *in)
 {
     bool only = in->kind == MF_DO_WHILE || in->kind == MF_DO_SCAN || in->kind == MF_DO_MAP;

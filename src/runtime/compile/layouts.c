@@ -1,4 +1,4 @@
-/* The layouts of the values of the top level, as far as they are known before anything runs; see mf_value_layout.
+/* The layouts of the values of the top level, as far as they are known at compile time; see mf_value_layout.
  * Invariant: at run time a value has this layout, or is copied into it when it leaves the program. */
 #include "runtime/compile/planner.h"
 

@@ -1,10 +1,10 @@
-/* Maps: the plan of a body, the layout of its results, and whose memory they may take over.
- * Invariant: what is held once decides what is computed once and held once, never a bit of any result. */
+/* Makes the plan of a map: the plan of its body, the layout of its results, and which operands' memory they may take over.
+ * Invariant: whether an operand is held once decides what is computed once and held once, but never affects a bit of a result. */
 #include "runtime/compile/planner.h"
 
 #include "transform/functions/mapped/pmap.h"
 
-/* The mapped axes of a result from the outside in, and its devices; a map directly inside gives its axis too. */
+/* The mapped axes of a result from the outermost map to the innermost; a result of a map directly inside has that map's axis too. */
 static int sharding_axes(const mf_eqn *e, int o, int *axes, const mf_pmap_params **maps, int *spans, int count)
 {
     const mf_pmap_params *params = e->params;
@@ -45,8 +45,8 @@ static const mf_sharding *sharding_of(mf_planner *m, const mf_eqn *e, int o)
     return devices ? mf_sharding_get(&mf_client_cpu, count, axes, (int)total, devices) : NULL;
 }
 
-/* May a device's result be born in the memory of its mapped input? Only segments read the input, and none after the one that writes
- * the result; in that one the kernel says whether it can. */
+/* Whether a device's result may be born in the memory of its mapped input: only segments read the input, and none after the segment that
+ * writes the result; in that segment the kernel decides (alias). */
 static bool can_donate(const mf_block *b, int in, int out)
 {
     int r = b->in[in], writer = -1;
@@ -111,7 +111,7 @@ static void set_output(mf_planner *m, const mf_map_plan *plan, const mf_eqn *e, 
     out->contiguous = k == INT64_MIN || out->type->size == 0 || out->type->dims[k] == 1 || (!out->uniform && k == 0);
 }
 
-/* Those that are not mapped, and those that are held once. */
+/* Inputs that are not mapped or that are held once. */
 static const bool *uniform_inputs(mf_planner *m, const mf_pmap_params *params, const bool *held)
 {
     int count = params->program->in_count;
@@ -121,7 +121,7 @@ static const bool *uniform_inputs(mf_planner *m, const mf_pmap_params *params, c
     return uniform;
 }
 
-/* From one to the next, where that is always the same. */
+/* The distance between neighbouring devices; 0: it is not constant. */
 static int64_t step_of(const mf_intlist *devices)
 {
     int64_t step = devices->count > 1 ? devices->at[1] - devices->at[0] : 1;

@@ -1,5 +1,5 @@
-/* Who takes part in a collective, as far as the program says so. What would need a loop over all members at each run is found here, once:
- * a device's position in its group, whether a group's members are at equal distances, the partners of a permutation.
+/* The members of a collective, as far as the program determines them. What would take a loop over all members in each run is found here
+ * once: each device's position in its group, whether a group's members are evenly spaced, the partners of a permutation.
  * Invariant: no table is longer than the axis. */
 #include "runtime/compile/planner.h"
 
@@ -13,7 +13,7 @@ static int64_t greatest(const mf_participants *p)
     return size;
 }
 
-/* The members of a group, which end in -1 where others have more. */
+/* The members of a group, padded with -1 to the length of the largest group. */
 static mf_rank_group look_at_group(const int64_t *at, int64_t most)
 {
     mf_rank_group g = { 0, at[0], most > 1 && at[1] >= 0 ? at[1] - at[0] : 1 };
@@ -80,7 +80,7 @@ void mf_find_participants(mf_planner *m, const mf_item *item, mf_participants *p
         find_groups(m, participants);
     }
     participants->detached = item->side == MF_DEVICE && m->mapped && !participants->top &&
-                             !participants->groups; /* the last member ends it in time */
+                             !participants->groups; /* the last member to arrive ends it */
     for (int k = 0; k < item->count; k++) {
         const mf_variable *v = item->eqns[k]->out[0];
         participants->detached &= m->s.side[v->id] == MF_UNIFORM && (m->plan->spread || !m->read_by_device[v->id]);

@@ -1,4 +1,4 @@
-/* Registers: which values cross from one item of the schedule to another, and how a block names them. Invariants: a register is written
+/* Registers: which values cross from one item of the schedule to another, and how a block names them. Invariant: a register is written
  * by one instruction of its block, or by a collective that the devices share. */
 #include "runtime/compile/planner.h"
 
@@ -46,7 +46,7 @@ int mf_reference(mf_planner *m, int where, mf_variable *v)
     return destination == where ? m->reg[v->id] : ~m->reg[v->id];
 }
 
-/* A barrier reads nothing: who reads its results reads its operands, but later. */
+/* A barrier reads nothing itself: readers of its results read its operands, but later. */
 static bool is_barrier(const mf_eqn *e) { return e->op->flags & MF_OP_BARRIER; }
 
 void mf_look_at(mf_planner *m, int index)
@@ -65,7 +65,7 @@ void mf_find_crossings(mf_planner *m)
         for (int k = 0; k < s->items[i].count; k++) {
             const mf_eqn *e = s->items[i].eqns[k];
             for (int o = 0; o < e->out_count && (e->op->flags & MF_OP_EFFECT);
-                 o++) /* it happens, whether anybody reads its result or not */
+                 o++) /* an effect happens whether its result is read or not */
                 m->crosses[e->out[o]->id] = true;
             for (int a = 0; a < e->in_count && !is_barrier(e); a++) {
                 const mf_variable *v = mf_origin(e->in[a]);
@@ -78,7 +78,7 @@ void mf_find_crossings(mf_planner *m)
         m->crosses[mf_origin(s->program->out[o])->id] = true;
 }
 
-/* Inputs that somebody reads have a register from the beginning. */
+/* Inputs that are read have a register from the beginning. */
 void mf_reference_inputs(mf_planner *m)
 {
     const mf_program *p = m->s.program;

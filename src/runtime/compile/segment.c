@@ -1,11 +1,11 @@
-/* Segments: the equations of one item as a program of their own, handed to the segment compiler. Invariant: a segment's program has no
- * collectives or calls, and no control flow but the loops that the compiler takes; its inputs and outputs are distinct variables. */
+/* Segments: the equations of one item become a program of their own for the segment compiler. Invariant: a segment's program has no
+ * collectives or calls, and no control flow except for loops that the compiler takes; its inputs and outputs are distinct variables. */
 #include "base/memory/vector.h"
 #include "passes/passes.h"
 #include "runtime/compile/planner.h"
 #include "trace/cache.h"
 
-/* A variable as the segment has it; NULL: not at all. */
+/* The segment's variable for v; NULL: it has none. */
 static mf_variable *find(mf_builder *b, mf_variable *const *map, mf_variable *v)
 {
     mf_variable *origin = mf_origin(v);
@@ -14,7 +14,7 @@ static mf_variable *find(mf_builder *b, mf_variable *const *map, mf_variable *v)
     return map[v->id] ? map[v->id] : map[origin->id];
 }
 
-/* A barrier, for those of its operands that the segment has; what others stand for was there before it began. */
+/* Copies a barrier, for those of its operands that the segment has; the others were computed before the segment began. */
 static void copy_barrier(mf_builder *b, const mf_eqn *e, mf_variable **map, mf_variable **operands)
 {
     int n = 0;

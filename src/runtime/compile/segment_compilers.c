@@ -1,5 +1,5 @@
-/* Choosing a segment compiler: by a call, by MF_BACKEND, else the first of the table that this machine can run. wire.c fills the table.
- * For the user it is a backend, as another client is. */
+/* Chooses a segment compiler: the one that a call or MF_BACKEND names, else the first of the table that this machine can run. wire.c
+ * fills the table. To the user it is a backend, like another client. */
 #include "runtime/compile/segment_compiler.h"
 
 #include "runtime/device.h"
@@ -42,7 +42,8 @@ const mf_segment_compiler *mf_segment_compiler_default(void)
     return atomic_compare_exchange_strong(&chosen, &none, known) ? known : none;
 }
 
-/* Whom the name means, and the CPU's compiler that it may name is chosen; NULL and *error. `by`: what the error's words begin with. */
+/* The client that the name means; if the name is one of the CPU's compilers, that is chosen too. NULL and *error. `by` begins the
+ * error's message. */
 static const mf_client *choose(const char *by, const char *name, mf_error_object **error)
 {
     const mf_client *client = mf_client_named(name, error);
@@ -69,7 +70,7 @@ mf_status mf_set_default_backend(const char *name)
     return client ? MF_OK : mf_error_remember(error);
 }
 
-/* Who asks has no place for an error: it is said, as of MF_BACKEND. */
+/* The caller cannot take an error, so it becomes a warning, as for MF_BACKEND. */
 const mf_client *mf_client_first_default(void)
 {
     static _Atomic bool said;

@@ -1,5 +1,7 @@
-/* Devices of all clients, in one table; the virtual CPU devices, any number on any number of cores, and how many threads work for them.
- * Invariant: how many a client has is fixed at the first use of one of them. A handle holds the client's index and the device's id. */
+/* The devices of all clients, in one table; the virtual CPU devices, of any number on any number of cores; and the number of worker
+ * threads.
+ * Invariant: a client's number of devices is fixed at the first use of one of them. A handle holds the client's index and the device's
+ * id. */
 #include "runtime/device.h"
 
 #include "runtime/comm.h"
@@ -12,7 +14,7 @@
 #include <unistd.h>
 
 #define MOST     65536
-#define TAG      ((uint64_t)0x6d66646576ull << 24) /* marks device handles, so that other numbers are no devices */
+#define TAG      ((uint64_t)0x6d66646576ull << 24) /* marks device handles, so that an arbitrary number is no device */
 #define TAG_MASK (~(uint64_t)0 << 24)
 
 typedef struct client_devices {
@@ -20,8 +22,8 @@ typedef struct client_devices {
     mf_device *at;
 } client_devices;
 
-static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP; /* a client may have as many as another */
-static int asked;                                                     /* by mf_set_num_cpu_devices; 0: nobody has */
+static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP; /* recursive: a client's device_count may ask for another client's */
+static int asked;                                                     /* by mf_set_num_cpu_devices; 0: not set */
 static client_devices table[MF_MOST_CLIENTS];                         /* by the client's index */
 
 int mf_bound_core_count(void)
@@ -40,14 +42,14 @@ int mf_machine_share(void)
     return local < 1 ? (int)online : online < local ? 1 : (int)(online / local);
 }
 
-/* Processes that a launcher has not bound share their machine. */
+/* Processes that their launcher has not bound to cores share the machine. */
 int mf_core_count(void)
 {
     int bound = mf_bound_core_count(), share = mf_machine_share();
     return bound == sysconf(_SC_NPROCESSORS_ONLN) && share < bound ? share : bound;
 }
 
-/* A positive number from the environment, or 0; says so once when it is none. */
+/* A positive number from the environment, or 0; warns once if it is invalid. */
 static int from_environment(const char *name, _Atomic bool *said)
 {
     const char *text = getenv(name);
@@ -85,7 +87,7 @@ int mf_cpu_device_count(const mf_client *client)
 
 /* ------------------------------------------------------------------ the table */
 
-/* Those of the client with this index; the lock is held. */
+/* Makes the devices of the client with this index; the lock is held. */
 static void make_devices(client_devices *d, int index)
 {
     int count = mf_client_at(index)->device_count(mf_client_at(index));
@@ -145,7 +147,7 @@ void mf_client_names(mf_text *t)
             mf_text_add(t, ", '%s'", mf_segment_compilers[i]->name);
 }
 
-/* Of the CPU's, where they are fixed: of this process; else 0. */
+/* This process's number of CPU devices if it is fixed already, else 0. */
 static int known_total(void)
 {
     const mf_comm *c = mf_comm_joined();
@@ -183,12 +185,12 @@ int mf_local_device_count(void) { return mf_local_devices().count; }
 
 static mf_device_list list_of(const mf_client *client)
 {
-    static const mf_device none; /* for who takes the first without asking how many there are */
+    static const mf_device none; /* for callers that take the first device without checking the count */
     const client_devices *d = devices_at(mf_client_index(client));
     return d->at ? (mf_device_list){ d->total, d->at } : (mf_device_list){ 0, &none };
 }
 
-/* Of the devices of all processes those of `from` to `to` - 1; all where nothing joins processes, none where that failed. */
+/* The devices of processes `from` to `to` - 1; all devices if there is one process, none if joining failed. */
 static mf_device_list devices_between(const mf_comm *c, int from, int to)
 {
     const mf_client *client = mf_client_default();

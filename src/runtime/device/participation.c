@@ -1,6 +1,6 @@
-/* Which processes take part in a call that exchanges something, and its number among those that they make with each other. Invariant:
- * processes that make the same calls among themselves give each the same number, whatever they do with others in between, and whether a
- * call is begun or fails before. */
+/* Which processes take part in a call that exchanges something, and the number of the call. Invariant: processes that make the same
+ * calls with each other give each call the same number, whatever calls they make with other processes in between, and whether a call
+ * begins or fails before it begins. */
 #include "runtime/comm.h"
 
 #include "base/memory/alloc.h"
@@ -20,7 +20,7 @@ typedef struct mf_comm_part {
     _Atomic uint64_t calls;
 } mf_comm_part;
 
-/* NULL: memory is out. */
+/* Finds or adds them. NULL: memory is out. */
 static mf_comm_part *part_of(mf_comm *c, const mf_intlist *processes)
 {
     mf_comm_part *first = atomic_load(&c->parts), *made = NULL;
@@ -64,13 +64,13 @@ void mf_comm_name_call(mf_text *t, const mf_comm *c, uint64_t call)
         mf_text_put(t, ", ...");
 }
 
-/* ------------------------------------------------------------------ calls that came to no map */
+/* ------------------------------------------------------------------ calls that failed before any map was known */
 
 struct mf_comm_failed {
     struct mf_comm_failed *next;
     const char *function; /* interned */
-    int count;            /* of such calls that have no number yet */
-    char *why;            /* the newest of them */
+    int count;            /* failed calls that have no number yet */
+    char *why;            /* the error of the newest of them */
 };
 
 static pthread_mutex_t failed_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -107,7 +107,7 @@ void mf_comm_failed(const char *function, mf_error_object *why)
     mf_text_free(&t);
 }
 
-/* The counter of the calls that this one is among; NULL: this process knows of none. */
+/* The counter that numbers this call; NULL: this process has made no calls with those processes. */
 static _Atomic uint64_t *counter_of(mf_comm *c, uint64_t call)
 {
     if (!(call >> MF_CALL_BITS))
@@ -204,7 +204,7 @@ void mf_comm_describe(mf_text *t, const mf_call_record *r)
     mf_location_encode(t, " (", location, ")");
 }
 
-/* Those that are flagged. */
+/* The processes that are flagged. */
 static const mf_intlist *list_of(const mf_comm *c, const int64_t *flags)
 {
     int64_t *list = mf_alloc((size_t)c->size * sizeof *list);
@@ -217,7 +217,7 @@ static const mf_intlist *list_of(const mf_comm *c, const int64_t *flags)
     return processes;
 }
 
-/* devices NULL: the first `count` ones. */
+/* devices NULL: the first `count` devices. */
 static void flag_owners(const mf_comm *c, const mf_intlist *devices, int64_t count, int64_t *flags)
 {
     for (int64_t k = 0; k < count; k++) {
@@ -262,7 +262,7 @@ bool mf_program_processes(const mf_program *p, const mf_comm *c, const mf_intlis
     return any;
 }
 
-/* ------------------------------------------------------------------ what is run here is what this process has */
+/* ------------------------------------------------------------------ checks that this process runs its own devices */
 
 static mf_error_object *check_maps(const mf_program *p, const mf_comm *c, const mf_intlist *devices, int64_t first);
 
@@ -276,7 +276,7 @@ static mf_error_object *not_as_owned(const mf_comm *c, int device, bool runs)
     return mf_error_new(MF_ERROR_PEER, "pmap: this process runs device %d, which process %d has", device, owner);
 }
 
-/* Its devices begin with the first of those that are listed, or of all. */
+/* The map's devices are listed in `devices` from `first` on; NULL or beyond the list: they are numbered from `first` on. */
 static mf_error_object *check_map(const mf_pmap_params *m, const mf_comm *c, const mf_intlist *devices, int64_t first)
 {
     int64_t span = mf_pmap_span(m);
@@ -352,7 +352,7 @@ static void expect(const mf_comm *c, const mf_intlist *processes)
     mf_free(flags);
 }
 
-/* Whether a map over these has to do with several processes; which, NULL: all. */
+/* Whether a map over these devices (NULL: all) involves several processes; *processes NULL: all. */
 static bool find_processes(const mf_comm *c, const mf_intlist *devices, const mf_intlist **processes)
 {
     int64_t *flags = c && c->size > 1 ? mf_calloc((size_t)c->size, sizeof *flags) : NULL;

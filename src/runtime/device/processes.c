@@ -1,5 +1,6 @@
-/* Which processes there are, and which devices each of them has. Invariants: the devices are numbered process by process; whether this
- * process is one of several is settled once, at the first use of a device or a map, and what was joined stays where it is, left or not. */
+/* Which processes there are, and which devices each of them has. Invariants: devices are numbered process by process; whether this
+ * process is one of several is settled once, at the first use of a device or a map; the communicator stays allocated, also after
+ * leaving. */
 #include "runtime/comm.h"
 
 #include "base/entry.h"
@@ -32,7 +33,7 @@ static long number_from(const char *name)
     return text ? strtol(text, NULL, 10) : 0;
 }
 
-/* Of each launcher its name, and the variables that tell how many processes it started, and which of them this is. */
+/* A launcher's name, and the variables with the number of processes that it started and the rank of this one. */
 typedef struct launcher {
     const char *name, *size, *rank;
 } launcher;
@@ -55,7 +56,8 @@ int mf_launched_rank(void)
     return l && number_from(l->size) > 1 && getenv(l->rank) ? (int)number_from(l->rank) : -1;
 }
 
-/* Who started this process as one of several. One that tells the number is believed; where only PMIX_RANK is set, MPI has to say. */
+/* Whether this process was launched as one of several. A launcher's number of processes is believed; if only PMIX_RANK is set, MPI has
+ * to tell the number. */
 static bool was_launched(mf_join_options *how)
 {
     static _Atomic bool said;
@@ -70,7 +72,7 @@ static bool was_launched(mf_join_options *how)
     return l ? how->launched > 1 : getenv("PMIX_RANK") != NULL;
 }
 
-/* A core each is what mpirun gives unless told otherwise. */
+/* mpirun binds each process to one core unless told otherwise. */
 static void tell_of_binding(const mf_join_options *how, const mf_comm *c)
 {
     if (how->launcher && c->rank == 0 && mf_bound_core_count() == 1 && mf_machine_share() > 1)
@@ -81,7 +83,7 @@ static void tell_of_binding(const mf_join_options *how, const mf_comm *c)
 
 /* ------------------------------------------------------------------ joining */
 
-/* The lock is held. */
+/* Joins, or finds that this process is alone. The lock is held. */
 static void settle(mf_join_options *how)
 {
     bool launched = was_launched(how);
@@ -197,7 +199,7 @@ void mf_comm_abort(mf_comm *c, uint64_t call, mf_error_object *why)
 {
     mf_text t = { 0 };
     mf_comm_explain(&t, why);
-    if (why->status != MF_ERROR_PEER) { /* which another process has told of its call */
+    if (why->status != MF_ERROR_PEER) { /* a PEER error already names the call of the process that failed */
         mf_text_add(&t, ", in its call %llu", (unsigned long long)(call % ((uint64_t)1 << MF_CALL_BITS)));
         mf_comm_describe(&t, mf_comm_record(c, call));
     }

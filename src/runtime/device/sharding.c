@@ -1,6 +1,6 @@
-/* Where arrays stand: which devices hold them, which part each device holds, and how to move them. Invariant: looking at shards copies
- * nothing, nor does placing on devices that share their memory, as the virtual CPU devices do; new memory make only mf_copy, what goes
- * to other memory, and mf_place for a row that all devices hold and that lies scattered. */
+/* Where arrays are: which devices hold them, which part each device holds, and how to move them. Invariant: looking at shards copies
+ * nothing, nor does placing arrays on devices that share memory, as the virtual CPU devices do. Only mf_copy, a move to another memory,
+ * and mf_place of a row that all devices hold and that is not contiguous allocate memory. */
 #include "array/array.h"
 #include "base/memory/intern.h"
 #include "lax/wrap.h"
@@ -17,7 +17,7 @@ static mf_array *array_in(mf_value v)
     return mf_object_is(o, &mf_array_class) ? (mf_array *)o : NULL;
 }
 
-/* What is wrong with v, where an array was wanted. */
+/* The error for v, which is no array. */
 static mf_value no_array(const char *what, mf_value v)
 {
     mf_object *o = mf_object_of(v);
@@ -37,7 +37,7 @@ mf_device_list(mf_devices_of_array)(mf_value v)
     mf_device_list none = { 0 };
     if (!a)
         return none;
-    mf_error_object *error = a->future ? mf_array_wait(a) : NULL; /* the sharding comes with the result */
+    mf_error_object *error = a->future ? mf_array_wait(a) : NULL; /* the sharding is known only with the result */
     mf_error_ignore(error);
     int n = error ? 0 : a->sharding->device_count;
     size_t bytes = (size_t)n * sizeof(mf_device);
@@ -49,7 +49,7 @@ mf_device_list(mf_devices_of_array)(mf_value v)
     return kept ? (mf_device_list){ n, kept } : none;
 }
 
-/* The view that device number `index` of a's sharding holds: one element of each mapped axis. */
+/* The view that device number `index` of a's sharding holds: one index of each mapped axis. */
 static mf_value shard_of(const mf_array *a, int index)
 {
     const mf_sharding *p = a->sharding;
@@ -97,7 +97,7 @@ const void *(mf_unsafe_buffer_pointer)(mf_value v)
 
 /* ---- moving */
 
-/* Whether what is sharded as one needs no copy to be sharded as the other. */
+/* Whether an array sharded by one needs no copy to be sharded by the other. */
 static bool share_memory(const mf_sharding *a, const mf_sharding *b)
 {
     if (a->client != b->client || !a->client->apart)
@@ -106,12 +106,12 @@ static bool share_memory(const mf_sharding *a, const mf_sharding *b)
            !memcmp(a->devices, b->devices, (size_t)a->device_count * sizeof *a->devices);
 }
 
-/* v as it is, but said to stand elsewhere; in other memory, a copy. */
+/* v with another sharding; a copy if that needs other memory. */
 static mf_value placed(mf_value v, const mf_sharding *p)
 {
     mf_array *a = array_in(v);
     if (!a || !p)
-        return a ? mf_value_new(mf_error_out_of_memory()) : v; /* tracers are placed by the map they are traced for */
+        return a ? mf_value_new(mf_error_out_of_memory()) : v; /* a tracer is placed by the map that it is traced for */
     mf_error_object *error = mf_array_wait(a);
     if (error)
         return mf_value_new(error);
@@ -153,7 +153,7 @@ static const mf_sharding *rows_on(mf_device_list devices)
     return p;
 }
 
-/* The same array, with the row that all devices hold laid out element by element. */
+/* The same array, with its broadcast row made contiguous. */
 static mf_value packed_row(const mf_array *a, const mf_sharding *p)
 {
     const mf_type *type = mf_type_without_axis(a->type, 0);
@@ -170,8 +170,8 @@ static mf_value packed_row(const mf_array *a, const mf_sharding *p)
     return mf_value_new(view ? (void *)view : error ? (void *)error : (void *)mf_error_out_of_memory());
 }
 
-/* Zeros for every device: one row that repeats, whose elements are one element too. A map computes what its operands' rows say once for all
- * devices only if they lie in order. */
+/* Whether the array is one row that all devices hold (stride 0) but that is not contiguous, such as broadcast zeros. A map computes
+ * uniform values once for all devices only if their rows are contiguous. */
 static bool is_scattered_row(const mf_array *a)
 {
     int64_t expected[MF_RANK];

@@ -1,6 +1,6 @@
-/* Control flow on a fiber: calls and cond push one frame; while and scan keep a loop at the frame whose instruction they are, and push its
- * condition or body again and again. Invariant: what a loop carries is moved into the body and out of it, so memory that nobody
- * else holds is reused from one iteration to the next. */
+/* Control flow on a fiber: calls and cond push one frame; while and scan keep a loop at the frame whose instruction they are, and push
+ * its condition or body again and again. Invariant: the carry is moved into the body and out of it, so memory that nothing else holds is
+ * reused from one iteration to the next. */
 #include "runtime/execute/run.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@ static mf_step no_memory(mf_fiber *f)
     return MF_STEP_FAILED;
 }
 
-/* An operand becomes an input of a frame. */
+/* Passes an operand to an input of a frame. */
 static void give(mf_fiber *f, mf_frame *caller, const mf_instr *in, int operand, mf_frame *callee, int input, bool may_take)
 {
     int to = callee->block->in[input], ref = in->in[operand];
@@ -92,7 +92,7 @@ static void take_carry(mf_fiber *f, mf_loop *l, int first_operand)
     }
 }
 
-/* The loop's frame for its body (0) or condition (1), on top and at its beginning. */
+/* Makes the loop's frame for its body (0) or condition (1) the top frame, at its first instruction. */
 static mf_frame *enter(mf_fiber *f, mf_loop *l, int which, const mf_block *b, bool destinations)
 {
     mf_frame *caller = f->top, *frame = l->frames[which];
@@ -227,7 +227,7 @@ static mf_step begin_scan(mf_fiber *f, const mf_instr *in)
     if (!l)
         return no_memory(f);
     l->length = s->length;
-    for (int i = first; i < in->in_count; i++) /* of the uniform block they are packed already */
+    for (int i = first; i < in->in_count; i++) /* those of the uniform block are contiguous already */
         if (in->in[i] >= 0 && !mf_register_pack(mf_operand(f, in->in[i]), mf_operand_type(f, in->in[i])))
             return no_memory(f);
     for (int i = 0; i < stacked; i++)

@@ -1,8 +1,8 @@
-/* The CPU's backend: executables made of plans, and their runs. A run whose inputs are ready and whose estimated cost is small is
- * stepped right here: no queue, no lock and, from the second time on, no memory but the results'. Any other becomes the future of its
- * results (run_future.c).
- * Invariants: a donated array is marked before the run starts, and its memory is overwritten only where nobody else holds it; nothing is
- * stepped on a small stack, which has no room for what kernels keep there. */
+/* The CPU's backend: executables made of plans, and their runs. If the inputs are ready and the estimated cost is small, the calling thread
+ * steps the run at once: no queue, no lock and, from the second run on, no allocation except for the results. Any other run becomes the
+ * future of its results (run_future.c).
+ * Invariants: a donated array is marked before the run starts, and its memory is overwritten only if nothing else holds it; nothing is
+ * stepped on a small stack, which has no room for the kernels' local arrays. */
 #include "runtime/execute/cpu_executable.h"
 
 #include "runtime/collectives/collectives.h"
@@ -22,7 +22,7 @@ const mf_segment_compiler *mf_executable_compiler(const mf_executable *x) { retu
 
 void mf_executable_inline_below(double nanoseconds) { atomic_store(&inline_below, nanoseconds); }
 
-/* ------------------------------------------------------------------ making */
+/* ------------------------------------------------------------------ loading */
 
 static void executable_destroy(mf_object *o)
 {
@@ -34,7 +34,7 @@ static void executable_destroy(mf_object *o)
 }
 static const mf_class executable_class = { "executable", executable_destroy };
 
-/* How the inputs lie at the call: as themselves. */
+/* The inputs' layouts: each is like itself. */
 static mf_value_layout *input_layouts(const mf_program *p, mf_array *const *in)
 {
     mf_value_layout *list = mf_calloc((size_t)p->in_count + 1, sizeof *list);
@@ -45,7 +45,7 @@ static mf_value_layout *input_layouts(const mf_program *p, mf_array *const *in)
     return list;
 }
 
-/* Of what the inputs were supposed to be, what the plan asked. */
+/* Records what the plan supposed about its inputs. */
 static mf_error_object *keep_held(mf_cpu_executable *x, const mf_value_layout *in)
 {
     mf_axis_set any = 0;
@@ -148,7 +148,7 @@ void mf_cpu_give_run_state(mf_cpu_executable *x, mf_run_state *s)
 
 /* ------------------------------------------------------------------ inputs */
 
-/* The strides of an array, where they live as long as the run state. */
+/* A copy of an array's strides that lives as long as the run state. */
 static const int64_t *keep_strides(mf_run_state *s, const mf_array *a)
 {
     size_t bytes = (size_t)a->type->rank * sizeof *a->strides;
@@ -170,8 +170,8 @@ static void tell_shared(mf_cpu_executable *x, int i, const mf_array *a)
                  location ? " (" : "", location ? location : "", location ? ")" : "");
 }
 
-/* Memory that others still read is copied, not reused, which a user who donates it wants to know. What is held once is no loss: its result
- * is held once too. */
+/* Warns once when donated memory is copied because something else still holds it. An array that is held once gives no warning: its
+ * result is held once too, so little is copied. */
 static void report_shared(mf_cpu_executable *x, int i, const mf_array *a)
 {
     for (int k = 0; k < a->type->rank; k++)
@@ -211,7 +211,7 @@ bool mf_cpu_bind(mf_cpu_executable *x, mf_run_state *s, int i, mf_array *a, bool
 
 static bool is_ready(const mf_array *a) { return !a->future || atomic_load_explicit(&a->future->state, memory_order_acquire) == 1; }
 
-/* An input is being read from begin_inputs until its register holds its memory. */
+/* Ends the reads of inputs that begin_inputs began, except for those whose register holds the memory already. */
 static void end_reads(const mf_cpu_executable *x, const mf_run_state *s, mf_array *const *in, const bool *moved, int count)
 {
     for (int i = 0; i < count; i++)
@@ -219,7 +219,7 @@ static void end_reads(const mf_cpu_executable *x, const mf_run_state *s, mf_arra
             mf_array_end_read(in[i]);
 }
 
-/* The call did not begin: what it was given is the caller's again. */
+/* The call did not begin: gives donated arrays back to the caller. */
 static void take_back(const mf_cpu_executable *x, mf_run_state *s, mf_array *const *in, const bool *moved, int count)
 {
     for (int i = 0; (x->base.donated || moved) && i < count; i++) {
@@ -243,8 +243,8 @@ static mf_error_object *begin_input(mf_array *a, bool given)
     return atomic_compare_exchange_strong(&a->deleted, &before, "donated") ? NULL : mf_array_wait(a);
 }
 
-/* From here on an array that is given up is the run's alone, and nobody takes the memory of the others. An error: as if nothing had been
- * asked. */
+/* From here on the run alone owns the arrays that are given up, and nobody can take the memory of the others. On an error nothing has
+ * changed. */
 static mf_error_object *begin_inputs(const mf_cpu_executable *x, mf_array *const *in, const bool *moved)
 {
     for (int i = 0; i < x->base.program->in_count; i++) {
@@ -258,7 +258,8 @@ static mf_error_object *begin_inputs(const mf_cpu_executable *x, mf_array *const
     return NULL;
 }
 
-/* Ready inputs become registers; those that others of the call share are held before one gives its reference up. */
+/* Binds ready inputs. Those that are not given up come first, so that memory that a donated array shares with another input of the call
+ * is seen as shared. */
 static mf_error_object *bind_ready(mf_cpu_executable *x, mf_run_state *s, mf_array *const *in, const bool *moved, int *pending)
 {
     for (int pass = 0; pass < 2; pass++)
@@ -275,8 +276,8 @@ static mf_error_object *bind_ready(mf_cpu_executable *x, mf_run_state *s, mf_arr
 
 /* ------------------------------------------------------------------ outputs */
 
-/* Where the results are of which the plan does not know it: where the first committed input is, or else the first; all of it, where that
- * lies on several devices and has their shape, else its first device. */
+/* The sharding of a result that the plan does not know: that of the first input on several devices if the shapes are the same; else the
+ * device of the first committed input, or of the first input, if that is on a single device; else the first device. */
 static const mf_sharding *sharding_among(const mf_cpu_executable *x, mf_array *const *in, const mf_type *type)
 {
     int i = 0, first = 0, count = x->base.program->in_count;
@@ -290,7 +291,7 @@ static const mf_sharding *sharding_among(const mf_cpu_executable *x, mf_array *c
     return p->device_count == 1 ? p : mf_sharding_single(&mf_client_cpu, 0);
 }
 
-/* An array for result o that lies as it will: so who gets it may ask that before it is there. */
+/* An array for result o with its final layout, so that the caller can ask for the layout before the result is ready. */
 static mf_array *new_result(const mf_cpu_executable *x, mf_array *const *in, int o)
 {
     const mf_value_layout *l = &x->block->out_layouts[o];
@@ -363,7 +364,7 @@ mf_error_object *mf_cpu_outcome(mf_run_state *s)
     return s->done ? NULL : mf_disagreement(s);
 }
 
-/* ------------------------------------------------------------------ inline */
+/* ------------------------------------------------------------------ inline runs */
 
 static mf_error_object *run_inline(mf_cpu_executable *x, mf_run_state *s, mf_array *const *in, mf_array **out)
 {
@@ -386,7 +387,7 @@ static mf_error_object *run_inline(mf_cpu_executable *x, mf_run_state *s, mf_arr
     return error;
 }
 
-/* Where there is no thread that would begin the run later: waits for the inputs that are to come. */
+/* Waits for pending inputs here, where no thread could start the run later. */
 static mf_error_object *bind_pending(mf_cpu_executable *x, mf_run_state *s, mf_array *const *in, const bool *moved)
 {
     for (int i = 0; i < x->base.program->in_count; i++) {
@@ -402,7 +403,7 @@ static mf_error_object *bind_pending(mf_cpu_executable *x, mf_run_state *s, mf_a
     return NULL;
 }
 
-/* s is the call's; *out are its results, or those that the run will fill. */
+/* Takes s over. *out are the results, finished or pending. */
 static mf_error_object *run_on(mf_cpu_executable *x, mf_run_state *s, mf_array *const *in, const bool *moved, mf_array **out)
 {
     int pending = 0;
@@ -434,7 +435,7 @@ static mf_error_object *run_on(mf_cpu_executable *x, mf_run_state *s, mf_array *
     return error ? error : mf_error_out_of_memory();
 }
 
-/* Of a map that spans processes the others hear why it did not begin. */
+/* If maps span processes, tells the others why the run did not begin. */
 static mf_error_object *missed(const mf_cpu_executable *x, mf_error_object *error)
 {
     if (error && x->plan->spread)

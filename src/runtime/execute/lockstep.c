@@ -1,38 +1,38 @@
-/* Maps in lockstep: a small map whose devices only compute and reduce is run without fibers, instruction by instruction for all devices
- * at once, by the thread that calls. A value of all devices is one stack of rows, so a kernel gets first pointers and steps. Where the
- * map spans processes its fiber is suspended at each reduction, until the others' parts have come.
+/* Maps in lockstep: a small map whose devices only compute and reduce runs without fibers, instruction by instruction for all devices at
+ * once, on the calling thread. A value of all devices is a stack of rows, so a kernel gets pointers to the first rows, and steps. If the
+ * map spans processes, its fiber is suspended at each reduction until the other processes' contributions have arrived.
  * Invariants: the instructions are those of the map's two blocks in the order of their common schedule, so results are the same to the
- * bit; rows of different devices never overlap; what a result's memory holds is written by one instruction, or copied at the end. */
+ * bit; rows of different devices never overlap; a result's memory is written by one instruction, or copied at the end. */
 #include "runtime/compile/planner.h"
 #include "runtime/collectives/collectives.h"
 
 #include <string.h>
 
-#define MOST_STACK  ((size_t)256 << 10) /* bytes of intermediate values: beyond, devices one after the other use the cache better */
-#define MOST_COPIED 4096                /* bytes of a constant that is a result: its memory could be shared */
+#define MOST_STACK  ((size_t)256 << 10) /* bytes of intermediate values: beyond this, running device after device uses the cache better */
+#define MOST_COPIED 4096                /* bytes of a constant that is a result; outside of lockstep larger ones are shared */
 
 typedef enum value_place { NOWHERE, IN_OPERAND, IN_RESULT, IN_STACK, IN_CONSTANT } value_place;
 
-typedef struct value { /* of a register: first those of the device block, then those of the uniform block */
+typedef struct value { /* by register: first those of the device block, then those of the uniform block */
     value_place place;
-    int index;     /* of the operand, the result, or the constant in its block's list */
+    int index;     /* of the operand or the result, or of the constant in its block's list */
     size_t offset; /* in the stack */
-    int64_t step;  /* from a device's to the next one's; 0: the same for all. An operand's is known at run time */
+    int64_t step;  /* between devices; 0: one for all. An operand's is known at run time */
 } value;
 
 typedef struct action {
     const mf_instr *instr;
     bool uniform;
-    int *in, *out; /* values */
+    int *in, *out; /* indices of values */
 } action;
 
 struct mf_lockstep {
-    int value_count, device_count, action_count; /* values, those of the device block */
+    int value_count, device_count, action_count; /* device_count: values of the device block */
     value *values;
     action *actions;
-    size_t stack_bytes, kernel_bytes, bytes; /* bytes: all scratch */
+    size_t stack_bytes, kernel_bytes, bytes; /* bytes: all of the scratch */
     int most_operands;
-    bool *late; /* by result: it gets the memory in which other processes' parts are added up */
+    bool *late; /* by result: its memory comes from an exchange, which adds up the processes' contributions */
 };
 
 /* ------------------------------------------------------------------ planning */
@@ -82,7 +82,7 @@ static int value_of(const mf_map_plan *plan, bool uniform, int ref)
     return uniform ? count + ref : ref >= 0 ? ref : count + ~ref;
 }
 
-/* The result that is born where this register's values are written: a stacked one, or one held for all. -1: none. */
+/* The result in whose memory this register's values may be born: a stacked result, or a uniform one. -1: none. */
 static int born_in(const mf_map_plan *plan, int v, bool same_for_all)
 {
     for (int o = 0; o < plan->out_count; o++)
@@ -141,7 +141,7 @@ static void add_action(mf_planner *m, mf_lockstep *l, const mf_map_plan *plan, c
     l->action_count += in->kind != MF_DO_ALIAS;
 }
 
-/* Both blocks in the order of their common schedule; waiting is over by then. */
+/* Lists both blocks in the order of their common schedule; nothing has to wait in this order. */
 static void list_actions(mf_planner *m, mf_lockstep *l, const mf_map_plan *plan)
 {
     const mf_block *b[2] = { plan->device, plan->uniform };
@@ -183,22 +183,22 @@ mf_lockstep *mf_lockstep_make(mf_planner *m, const mf_map_plan *plan)
     return m->error || l->stack_bytes > MOST_STACK ? NULL : l;
 }
 
-/* ------------------------------------------------------------------ running */
+/* ------------------------------------------------------------------ runs */
 
 typedef struct mf_lockstep_run {
     mf_fiber *f;
-    int next; /* action */
+    int next; /* the next action */
     const mf_instr *map;
     const mf_map_plan *plan;
     const mf_lockstep *l;
     unsigned char *stack, *scratch;
-    unsigned char **at;   /* by value: of device 0 */
-    int64_t *in_steps;    /* by operand of the map */
+    unsigned char **at;   /* by value: where device 0's is */
+    int64_t *in_steps;    /* by operand of the map: bytes between devices */
     void **pointers;      /* operands, then results of an action */
-    int64_t *steps;       /* theirs */
+    int64_t *steps;       /* bytes between devices, of these */
     const void **members; /* by device */
-    size_t held_bytes;    /* of one that may be put down, in its run state's memory */
-    mf_map *at_once;      /* for its rendezvous; large, so that only such a one has it */
+    size_t held_bytes;    /* size of a run that may be suspended; its memory is the run state's */
+    mf_map *at_once;      /* for rendezvous; large, so only a run that may be suspended has one */
 } run;
 
 static mf_step fail(const run *r, const mf_instr *in, mf_error_object *e)
@@ -209,7 +209,7 @@ static mf_step fail(const run *r, const mf_instr *in, mf_error_object *e)
     return MF_STEP_FAILED;
 }
 
-/* Whether every operand's slices lie row by row, and how far apart. */
+/* Whether every operand's slices are contiguous; finds the bytes between them. */
 static bool find_steps(const run *r)
 {
     const mf_map_plan *plan = r->plan;
@@ -232,7 +232,7 @@ static int64_t step_of(const run *r, int v)
     return x->place == IN_OPERAND ? r->in_steps[x->index] : x->step;
 }
 
-/* An operand that is the same for all and a result as it is: memory that is shared, as it may be large. */
+/* Whether result o is a uniform operand: then they share memory, which may be large. */
 static bool is_operand(const run *r, int o)
 {
     return r->plan->out[o].uniform && r->l->values[value_of(r->plan, false, r->plan->device->out[o])].place == IN_OPERAND;
@@ -342,7 +342,7 @@ static mf_error_object *run_action(const run *r, const action *a)
     return NULL;
 }
 
-/* Results that nothing was written to straight away are copied; then all have their layout and place. */
+/* Copies results that were not born in place, and sets all results' layout and sharding. */
 static void end_results(const run *r)
 {
     for (int o = 0; o < r->plan->out_count; o++) {
@@ -374,7 +374,7 @@ static bool begin_exchange(run *r, const action *a)
         for (int k = 0; k < a->instr->in_count; k++)
             g->members[d].in[k] = (mf_register){ .data = r->at[a->in[k]] + d * step_of(r, a->in[k]) };
     r->f->waiting = a->instr;
-    if (mf_exchange_begin(s, g)) /* r may go on from here, elsewhere */
+    if (mf_exchange_begin(s, g)) /* another thread may continue r from here */
         return true;
     mf_run_state_lock(s);
     mf_rendezvous_free(s, g);
@@ -419,7 +419,7 @@ static mf_step go_on(run *r)
     return MF_STEP_NEXT;
 }
 
-/* scratch: l->bytes of it. False: an operand lies so that it cannot. */
+/* scratch: of l->bytes. False: an operand's layout does not allow it. */
 static bool begin(run *r, unsigned char *scratch, mf_step *step)
 {
     const mf_lockstep *l = r->l;
@@ -457,7 +457,7 @@ static void let_go(mf_fiber *f, run *r)
     mf_run_state_unlock(f->run_state);
 }
 
-/* In memory that another thread may go on with. */
+/* Runs in memory of the run state, so that another thread may continue. */
 static bool run_held(mf_fiber *f, const mf_instr *in, const mf_map_plan *plan, mf_step *step)
 {
     typedef struct held {

@@ -1,6 +1,6 @@
-/* Maps under way: operands become slices, a fiber runs for every device and one for what is the same on all, results are stacked in one
- * allocation or held once. Invariants: the parent is suspended at its instruction until every fiber of the map has ended; the shared
- * registers are packed and are read only after they were marked as there, under the lock. */
+/* Running maps: operands are sliced; a fiber runs for every device, and one for the uniform block; results are stacked in one
+ * allocation, or held once. Invariants: the parent is suspended at its instruction until every fiber of the map has ended; registers of
+ * the uniform block are contiguous, and are read only after they were marked as there, under the lock. */
 #include "runtime/execute/run.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@ static mf_step no_memory(mf_fiber *f)
 
 /* ------------------------------------------------------------------ slices */
 
-/* The strides of a slice of r along an axis, and the step from one slice to the next. True when a slice lies row by row. */
+/* The strides of a slice of r along an axis, and the step from one slice to the next. True if slices are contiguous. */
 static bool slice_strides(const mf_register *r, const mf_type *type, const mf_type *shard, int64_t axis, int64_t *strides, int64_t *step)
 {
     int64_t all[MF_RANK], expected[MF_RANK];
@@ -43,7 +43,7 @@ bool mf_map_slices(const mf_register *r, const mf_type *type, const mf_type *sha
 
 /* ------------------------------------------------------------------ beginning */
 
-/* All memory of a map in few pieces; the lock is held. */
+/* Allocates all memory of a map; the lock is held. */
 static mf_map *new_map(mf_run_state *s, const mf_map_plan *plan)
 {
     mf_map *m = mf_run_state_get(s, sizeof *m);
@@ -82,7 +82,7 @@ static bool take_operands(mf_fiber *f, const mf_instr *in, mf_map *m)
         if (shared < 0)
             continue;
         if (plan->axes[i] != INT64_MIN)
-            to->strides = NULL; /* held once: a slice lies row by row */
+            to->strides = NULL; /* held once: a slice is contiguous */
         if (!mf_register_pack(to, plan->shards[i]))
             return false;
         mf_register_move(&m->uniform->registers[shared], to);
@@ -94,7 +94,7 @@ static bool take_operands(mf_fiber *f, const mf_instr *in, mf_map *m)
     return true;
 }
 
-/* Results with a place of their own, one row a device. */
+/* Results that have a row for each device. */
 static bool is_stacked(const mf_map_output *out) { return !out->uniform && out->forward < 0; }
 
 bool mf_map_donate(const mf_map_plan *plan, const mf_instr *in, int o, const mf_register *from, mf_register *to)
@@ -118,7 +118,7 @@ static bool reserve_results(mf_map *m, const mf_instr *in)
         if (is_stacked(&m->plan->out[o]) && m->plan->out[o].donor < 0 &&
             !mf_register_new(&m->out[o], m->plan->size * m->plan->out[o].shard->bytes))
             return false;
-    for (int o = 0; o < m->plan->out_count; o++) /* last: everything else is there before donated memory is promised away */
+    for (int o = 0; o < m->plan->out_count; o++) /* last, when nothing else can fail, because this takes over donated memory */
         if (is_stacked(&m->plan->out[o]) && m->plan->out[o].donor >= 0 &&
             !mf_map_donate(m->plan, in, o, &m->in[m->plan->out[o].donor], &m->out[o]) &&
             !mf_register_new(&m->out[o], m->plan->size * m->plan->out[o].shard->bytes))
@@ -140,7 +140,7 @@ static int device_of(const mf_map *m, int64_t index)
     return index < 0 ? m->device : mf_map_device_at(m, mf_map_index(p, index) * p->device->span);
 }
 
-/* The fibers, linked: first the one that computes for all. The lock is held. */
+/* Makes the fibers, linked; the one of the uniform block is the first. The lock is held. */
 static mf_fiber *spawn(mf_fiber *parent, mf_map *m)
 {
     mf_run_state *s = parent->run_state;
@@ -195,7 +195,7 @@ mf_step mf_map_begin(mf_fiber *f, const mf_instr *in)
     return MF_STEP_PARKED;
 }
 
-/* The device's slice of an operand, borrowed from the map. */
+/* Sets an input to the device's slice of an operand, borrowed from the map. */
 static bool set_input(mf_fiber *f, mf_frame *frame, int i)
 {
     const mf_map_plan *plan = f->map->plan;
@@ -316,7 +316,7 @@ static void free_map(mf_run_state *s, mf_map *m)
     mf_run_state_put(s, m, sizeof *m);
 }
 
-/* A result that is an operand: the same memory, laid out as it is. What is borrowed from a map around this one is copied. */
+/* A result that is an operand shares its memory and layout. Memory that is borrowed from an outer map is copied. */
 static void forward(mf_run_state *s, mf_map *m, const mf_map_output *out, mf_register *to)
 {
     mf_register_copy(to, &m->in[out->forward]);
@@ -325,7 +325,7 @@ static void forward(mf_run_state *s, mf_map *m, const mf_map_output *out, mf_reg
     to->sharding = m->parent->map ? NULL : out->sharding;
 }
 
-/* All fibers are done: the results are the parent's, which goes on. */
+/* All fibers have ended: hands the results to the parent, and continues it. */
 static void finish(mf_run_state *s, mf_map *m)
 {
     mf_fiber *parent = m->parent;
@@ -342,7 +342,7 @@ static void finish(mf_run_state *s, mf_map *m)
             mf_register_move(to, &m->out[o]);
         else
             mf_register_copy(to, &m->uniform->registers[~ref]);
-        if (ref < 0 && !mf_register_own(to, m->uniform->block->types[~ref])) /* a collective may hand an operand on */
+        if (ref < 0 && !mf_register_own(to, m->uniform->block->types[~ref])) /* a collective may hand on an operand */
             mf_run_state_fail(s, mf_error_out_of_memory());
         to->strides = out->contiguous ? NULL : out->strides;
         to->sharding = parent->map ? NULL : out->sharding;
@@ -355,7 +355,7 @@ static void finish(mf_run_state *s, mf_map *m)
     mf_ready(s, parent);
 }
 
-/* A result that belongs in the stack without having a place of its own, or that index 0 gives for all. */
+/* Stores results that were not born in place in the stack, and uniform results from index 0. */
 static bool give_results(mf_fiber *f, mf_frame *done)
 {
     mf_map *m = f->map;
@@ -377,7 +377,7 @@ static bool give_results(mf_fiber *f, mf_frame *done)
 void mf_map_leave(mf_run_state *s, mf_map *m)
 {
     bool last = --m->remaining == 0;
-    int64_t left = last ? 1 : --s->active; /* the last one's place in the count goes to the parent */
+    int64_t left = last ? 1 : --s->active; /* the last one leaves its place in the count to the parent */
     mf_run_state_unlock(s);
     if (last)
         finish(s, m);

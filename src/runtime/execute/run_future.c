@@ -1,6 +1,6 @@
-/* Runs as futures: a run whose inputs are pending, or that is not small, is the future of its results, and is stepped by the pool.
- * Invariant: a run holds its result arrays until it has filled them, and they hold the run, so neither ends early. Only so many runs, of so
- * many bytes, are in flight: who calls then waits. */
+/* Runs as futures: a run whose inputs are pending, or that is not small, is the future of its results, and the pool steps it.
+ * Invariant: a run holds its result arrays until it has filled them, and they hold the run, so neither is freed early. The number of
+ * runs in flight, and their bytes, are limited: callers beyond the limit wait. */
 #include "runtime/execute/cpu_executable.h"
 
 #include "trace/state/state.h"
@@ -23,14 +23,14 @@ typedef struct input_wait { /* an input that was pending at the call */
 struct mf_run {
     mf_future future;
     mf_cpu_executable *x;
-    mf_run_state *state; /* NULL once over; guarded by the pool's lock, as are the callbacks */
+    mf_run_state *state; /* NULL once over; guarded by the pool's lock, like the callbacks */
     callback *callbacks, **callbacks_end;
     int out_count;
     mf_array **out;
     input_wait *waits;
-    _Atomic int pending; /* inputs to come, and one for the call itself */
+    _Atomic int pending; /* pending inputs, plus one until the call has set up the run */
     int64_t bytes;
-    mf_comm *comm; /* the caller's, whose runs it is among */
+    mf_comm *comm; /* the communicator of the caller, in whose `runs` it counts */
 };
 
 static _Atomic int runs_in_flight;
@@ -91,7 +91,7 @@ static void finish_run(mf_run *r)
     for (int o = 0; o < r->out_count && !error; o++)
         error = mf_cpu_fill_result(r->out[o], &s->out[o], &r->x->block->out_layouts[o]) ? NULL : mf_error_out_of_memory();
     r->future.error = error;
-    for (int o = 0; o < r->out_count; o++) /* now: who waits for them may ask whether they are his alone */
+    for (int o = 0; o < r->out_count; o++) /* now, so that a caller that waited for the results may find that it alone holds them */
         mf_drop(r->out[o]);
     atomic_fetch_sub(&bytes_in_flight, r->bytes);
     if (r->comm)
@@ -118,7 +118,7 @@ void mf_run_state_over(mf_run_state *s)
         finish_run(s->run);
 }
 
-/* All inputs are there, or one has failed. */
+/* All inputs are ready, or one has failed. */
 static void start_run(mf_run *r)
 {
     mf_run_state *s = r->state;
@@ -174,9 +174,9 @@ mf_run *mf_run_new(mf_cpu_executable *x, mf_run_state *s, mf_array *const *in, i
     return r;
 }
 
-/* ------------------------------------------------------------------ holding back */
+/* ------------------------------------------------------------------ limiting runs in flight */
 
-/* Where threads stand for processes, one that is held back may be what the runs of another wait for. */
+/* Counts per communicator: where threads stand for processes, a run that waited here might be what another thread's runs wait for. */
 static bool room(void *comm)
 {
     int runs = atomic_load(comm ? &((mf_comm *)comm)->runs : &runs_in_flight);

@@ -1,5 +1,5 @@
-/* The working memory of a run: a bump allocator with free lists, registers and frames. Invariants: memory of a run state is given back as a
- * whole when the run is over, so a repeated run asks the system for nothing; a register owns one reference on its buffer. */
+/* The working memory of a run: a bump allocator with free lists, registers and frames. Invariants: a run state's memory is freed as a
+ * whole when the run is over, so a repeated run allocates nothing; a register owns one reference to its buffer. */
 #include "runtime/collectives/collectives.h"
 
 #include <string.h>
@@ -239,7 +239,7 @@ static void set_constants(mf_frame *f)
         mf_register *r = &f->registers[f->block->constants[c]];
         const mf_literal *l = f->block->literals[c];
         r->buffer = mf_retain(l->buffer);
-        r->data = (void *)(uintptr_t)l->data; /* nobody writes where a register shares its memory */
+        r->data = (void *)(uintptr_t)l->data; /* a register whose memory is shared is never written */
         if (!l->buffer) {
             memcpy(r->small, r->data, (size_t)l->type->bytes);
             r->data = r->small;
@@ -319,7 +319,7 @@ static void release_map(mf_run_state *s, mf_map *m)
     }
 }
 
-/* What a failed run left behind; nothing after a good one. */
+/* Releases what a failed run left behind; a successful run leaves nothing. */
 static void sweep(mf_run_state *s)
 {
     for (mf_fiber *f = s->live; f; f = f->live_after)
@@ -337,7 +337,7 @@ void mf_run_state_clear(mf_run_state *s)
     release_list(s->in, s->in ? s->executable->program->in_count : 0);
     release_list(s->out, s->out ? s->executable->program->out_count : 0);
     s->in = s->out = NULL;
-    for (mf_chunk *c = s->chunks ? s->chunks->next : NULL, *next; c; c = next) { /* the newest is the largest: it stays */
+    for (mf_chunk *c = s->chunks ? s->chunks->next : NULL, *next; c; c = next) { /* the newest chunk is the largest, and stays */
         next = c->next;
         mf_free(c);
     }

@@ -1,6 +1,5 @@
-/* Stepping a fiber: one instruction after the other, until it must wait or has ended. Control flow pushes and pops frames, so nothing of a
- * device's state is on a thread's stack. Invariant: between instructions every register that is still read holds a value, and no
- * other register of the block does. */
+/* Stepping a fiber: one instruction after the other, until it has to wait or has ended. Control flow pushes and pops frames, so no state
+ * of a device is on a thread's stack. Invariant: between instructions a register of the block holds a value exactly if it is still read. */
 #include "runtime/collectives/collectives.h"
 
 #include <string.h>
@@ -44,7 +43,7 @@ static mf_step fail(mf_fiber *f, mf_error_object *e)
 
 /* ------------------------------------------------------------------ segments */
 
-/* Memory for a result: where the frame's caller wants it, an operand's that dies here, or new. */
+/* Gets memory for a result: where the frame's caller wants it, that of an operand that dies here, or new memory. */
 static bool make_result(mf_fiber *f, const mf_instr *in, int o)
 {
     mf_frame *frame = f->top;
@@ -52,7 +51,7 @@ static bool make_result(mf_fiber *f, const mf_instr *in, int o)
     int destination = frame->destinations ? frame->block->destination[in->out[o]] : -1,
         donor = in->kernel->alias ? in->kernel->alias[o] : -1;
     if (destination >= 0 && (frame->destinations[destination].buffer ||
-                             frame->destinations[destination].borrowed)) { /* small ones are copied there at the end */
+                             frame->destinations[destination].borrowed)) { /* small results are copied there at the end */
         r->buffer = mf_retain(frame->destinations[destination].buffer);
         r->data = frame->destinations[destination].data;
         return true;
@@ -60,7 +59,7 @@ static bool make_result(mf_fiber *f, const mf_instr *in, int o)
     if (donor >= 0 && in->moves[donor]) {
         mf_register *from = &frame->registers[in->in[donor]];
         if (mf_register_unique(from)) {
-            r->buffer = mf_retain(from->buffer); /* the operand's own reference ends when it dies, right after this */
+            r->buffer = mf_retain(from->buffer); /* the operand's reference ends when it dies, right after this */
             r->data = from->data;
             return true;
         }
@@ -160,7 +159,6 @@ void mf_run_state_leave(mf_run_state *s)
         mf_run_state_over(s);
 }
 
-/* The top frame has run to its end. */
 static mf_step end_of_frame(mf_fiber *f)
 {
     mf_frame *done = f->top;

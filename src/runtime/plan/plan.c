@@ -1,4 +1,4 @@
-/* What a plan's memory and kernels hang on. */
+/* The owner of a plan's memory and kernels. */
 #include "runtime/plan/plan.h"
 
 mf_plan *mf_plan_new(const mf_segment_compiler *compiler, int in_count)

@@ -1,12 +1,12 @@
-/* What a run of a plan takes beside its arguments and its results: the values between segments while they are held, on all devices, and the
- * scratch of the kernels on each worker.
- * Invariant: a run allocates no more for them. It may need less: results of inner blocks move, and cheap maps stack their values. */
+/* The peak memory of a run of a plan, not counting arguments and results: the live values between segments, on all devices, and the
+ * kernels' scratch on each worker.
+ * Invariant: an upper bound. A run may need less, because results of inner blocks are moved, and lockstep maps stack their values. */
 #include "runtime/plan/plan.h"
 
 typedef struct held {
-    int *root;      /* by register: the first that is this memory */
-    int64_t *bytes; /* by root; 0: an argument's, a constant's or a result's memory */
-    int *holders;   /* by root: registers that have it */
+    int *root;      /* by register: the first register with the same memory */
+    int64_t *bytes; /* by root; 0: memory of an argument, a constant or a result */
+    int *holders;   /* by root: live registers with this memory */
     int64_t now;
 } held;
 
@@ -24,12 +24,12 @@ static bool held_begin(held *h, const mf_block *b, bool top)
     for (int i = 0; i < b->instr_count; i++) {
         const mf_instr *in = b->instrs[i];
         for (int o = 0; o < in->out_count; o++)
-            if (in->out[o] >= 0) /* else it is the uniform block's */
+            if (in->out[o] >= 0) /* else it is in the uniform block */
                 h->holders[in->out[o]] = 0;
         if (in->kind == MF_DO_ALIAS && in->in[0] >= 0)
             h->root[in->out[0]] = h->root[in->in[0]];
         else if (in->kind == MF_DO_ALIAS)
-            h->bytes[in->out[0]] = 0; /* the uniform block's */
+            h->bytes[in->out[0]] = 0; /* the uniform block's memory */
     }
     for (int i = 0; i < b->in_count; i++)
         if (b->in[i] >= 0)
@@ -39,7 +39,7 @@ static bool held_begin(held *h, const mf_block *b, bool top)
     for (int o = 0; top && o < b->out_count; o++)
         if (b->out[o] >= 0)
             h->bytes[h->root[b->out[o]]] = 0;
-    for (int r = 0; r < b->register_count; r++) /* what the devices write into a uniform block may be there from the beginning */
+    for (int r = 0; r < b->register_count; r++) /* registers that devices write in the uniform block may be live from the beginning */
         h->now += h->holders[r] ? h->bytes[r] : 0;
     return true;
 }
@@ -59,7 +59,7 @@ static int64_t most_of_instr(const mf_instr *in)
     return in->kind == MF_DO_CALL ? most : sum;
 }
 
-/* Of registers at once; memory that is out counts as none. */
+/* The peak of live registers; 0 if memory is out. */
 static int64_t most_of_block(const mf_block *b, bool top)
 {
     held h = { 0 };

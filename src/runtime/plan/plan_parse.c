@@ -1,6 +1,6 @@
-/* Plans from text; plan_print.c says what it looks like. Invariant: any text gives a plan whose numbers are in range, or an error with
- * the line; nesting is bounded, and nothing is allocated by a number in the text alone. Whether the plan makes sense is the verifier's
- * question. */
+/* Reads plans from text; plan_print.c has the grammar. Invariant: any text gives a plan whose numbers are in range, or an error with the
+ * line; nesting is bounded, and no allocation is sized by a number in the text alone. Whether the plan makes sense is checked by
+ * plan_verify.c. */
 #include "runtime/plan/plan.h"
 
 #include "base/memory/intern.h"
@@ -158,7 +158,7 @@ static const char *read_words(plan_parser *p)
 
 static mf_map_plan *map_at(plan_parser *p, int64_t n)
 {
-    mf_map_plan **maps = &p->plan->maps; /* while reading: the oldest first */
+    mf_map_plan **maps = &p->plan->maps; /* while reading: oldest first */
     for (; n >= 0 && !p->error; n--) {
         if (!*maps)
             *maps = get(p, 1, sizeof **maps);
@@ -355,7 +355,7 @@ static void read_outputs(plan_parser *p, mf_map_plan *m)
     mf_free(list.at);
 }
 
-/* The rows that this process has. */
+/* The indices along the axis that this process has. */
 static void read_local(plan_parser *p, mf_map_plan *m)
 {
     struct {

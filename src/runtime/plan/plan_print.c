@@ -2,14 +2,16 @@
  *
  *     plan  = "plan" "{" block {map} "}"
  *     block = ("program" | "device" | "uniform" | "nested") "{" {reg} {instr} "return" refs "}"
- *     reg   = "r"N ":" type [("input" | "constant") N] ["destination" N]                                  destination: the output whose memory it is born in
+ *     reg   = "r"N ":" type [("input" | "constant") N] ["destination" N]
  *     instr = kind position ["[" words "]"] ["map" N] refs "->" "(" {ref ["over" N]} ")" ["last" refs] ["{" {block} "}"]
- *     refs  = "(" {ref} ")"                                                                        over: the operand whose memory it may take
- *     ref   = ["~"] "r"N ["!"]                                                                     ~: of the uniform block; !: it is moved
+ *     refs  = "(" {ref} ")"
+ *     ref   = ["~"] "r"N ["!"]
  *     map   = "map" N "{" "size" N ["local" {N}] {"input" N ":" type "shard" type "axis" N ["held"]}
  *             {"output" N ":" type "shard" type ("stacked" | "uniform" | "forward" N) ["donor" N]} block block "}"
  *
- * Invariant: the text tells all that decides what is read, written, moved, waited for and shared. */
+ * destination: the output in whose memory the register is born; over: the operand whose memory the result may take over; ~: a register of
+ * the uniform block; !: the register is moved.
+ * Invariant: the text has everything that decides what is read, written, moved, waited for and shared. */
 #include "runtime/plan/plan.h"
 
 static const char *const kinds[] = { [MF_DO_SEGMENT] = "segment",

@@ -1,15 +1,15 @@
-/* The verifier of plans: goes through every block as a run does and keeps account of which registers hold a value.
- * Invariant: a plan that passes reads no register that is empty, moves nothing that is read again, and no device reads what is computed
- * once before it has waited for it. */
+/* The verifier of plans: steps through every block like a run, and tracks which registers hold a value.
+ * Invariant: a plan that passes reads no empty register, moves nothing that is read again, and has no device read a uniform value before
+ * waiting for it. */
 #include "runtime/plan/plan.h"
 
 #include <stdio.h>
 #include <string.h>
 
 typedef struct block_state {
-    const mf_block *block, *uniform; /* uniform NULL: no map around, or this is the uniform block */
+    const mf_block *block, *uniform; /* uniform NULL: not in a map, or this is the uniform block itself */
     bool *holds;                     /* by register of the block */
-    bool *known;                     /* by register of the uniform block: waited for */
+    bool *known;                     /* by register of the uniform block: has been waited for */
     const char *name;
     mf_error_object *error;
 } block_state;
@@ -45,7 +45,7 @@ static void write(block_state *s, const mf_instr *in, int ref)
 {
     if (!in_range(s, in, ref))
         return;
-    if (ref < 0) /* a collective that the devices share: it is there when this instruction is over */
+    if (ref < 0) /* the devices share this collective: its result is there when the instruction is over */
         s->known[~ref] = true;
     else if (s->holds[ref])
         wrong(s, in, "is written twice", ref);
@@ -97,7 +97,7 @@ static void check_instr(block_state *s, const mf_instr *in)
         else if (s->uniform)
             s->known[in->in[i]] = true;
         else
-            s->holds[in->in[i]] = true; /* the devices' collective wrote it */
+            s->holds[in->in[i]] = true; /* a collective of the devices has written it */
     }
     if (s->error)
         return;
@@ -151,7 +151,8 @@ static void end(block_state *s)
             wrong(s, NULL, "is born in the memory of a result that it is not", r);
 }
 
-/* Inside nested blocks of a device all that was waited for outside is known; that is not followed here, so all of it counts as known. */
+/* Inside a device's nested blocks everything that was waited for outside is known. Which values these are is not tracked, so all count
+ * as known. */
 static mf_error_object *verify_block(const char *name, const mf_block *b, const mf_block *uniform)
 {
     block_state s = { .block = b, .uniform = uniform, .name = name };

@@ -1,18 +1,20 @@
-/* The memory that a thread works in: scratch for kernels, and room for the pointers that they get. It grows, is kept from step to step, and
- * ends with the thread.
- * Invariant: what a run calls back into has memory of its own, so nothing that is in use is given away twice. */
+/* A thread's working memory: scratch for kernels, and arrays for the pointers they get. It grows, is kept between steps, and ends with the
+ * thread.
+ * Invariant: a run that is started by a callback gets memory of its own (mf_run_memory_suspend), so memory in use is not handed out
+ * twice. */
 #include "base/thread/thread_end.h"
 #include "runtime/execute/run.h"
 #include "trace/dispatch.h"
 
 #include <string.h>
 
-#define SCRATCH_KEPT  ((size_t)1 << 20) /* more is worth a visit to the allocator of arrays */
+#define SCRATCH_KEPT  ((size_t)1 << 20) /* larger scratch comes from the allocator of arrays */
 #define SCRATCH_ALIGN 64
 
-/* Small scratch stays with its thread and is no array's memory: what is live does not depend on which threads happened to work. */
+/* Small scratch stays with its thread and does not count as array memory, so the amount of live memory does not depend on which threads
+ * have worked. */
 typedef struct thread_memory {
-    char *kept; /* kept_bytes, and SCRATCH_ALIGN more */
+    char *kept; /* kept_bytes + SCRATCH_ALIGN bytes */
     size_t kept_bytes;
     void *large;
     size_t large_bytes;

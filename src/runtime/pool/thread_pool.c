@@ -1,7 +1,7 @@
-/* The worker pool: threads that step ready fibers of any run and pieces of parallel loops. Invariants: the pool's lock guards every
- * run's ready list, the list of runs and the loops; at most as many threads work at a time as there are cores to use, helpers that wait
- * for a result included; who has nothing to do spins for a moment if there is a core to spare, for longer while others work, and then sleeps:
- * a sleeper takes tens of microseconds to come back. The pool is made at first need and joined when the process ends. */
+/* The worker pool: threads that step ready fibers of any run and run pieces of parallel loops. Invariants: the pool's lock guards every
+ * run's ready list, the list of runs and the loops; at most as many threads work at a time as there are cores to use, including helpers
+ * that wait for a result. A thread without work spins for a moment if there is a core to spare (for longer while others work), and then
+ * sleeps: waking a sleeper takes tens of microseconds. The pool is started when first needed, and joined when the process ends. */
 #include "runtime/profile/profiler.h"
 #include "runtime/comm.h"
 #include "runtime/device.h"
@@ -15,9 +15,9 @@
 #include <string.h>
 
 #define MOST_AT_ONCE     32
-#define SPIN_NS          50000   /* about what a sleeper's return costs */
-#define BESIDE_NS        2000000 /* a segment of a device, which others wait for at a rendezvous; a sleeper there may be put on a busy core */
-#define WANTED_NS        10000   /* a yield that takes longer has let somebody else run */
+#define SPIN_NS          50000   /* about what waking a sleeper costs */
+#define BESIDE_NS        2000000 /* a device's segment, for which others wait at a rendezvous; a sleeper might wake on a busy core */
+#define WANTED_NS        10000   /* if a yield takes longer, another thread has run */
 #define DRIVE_NS         1000000
 #define DRIVE_PAUSES     20
 #define BRIEF_APART_NS   200000
@@ -26,43 +26,43 @@
 
 typedef struct parallel_loop { /* on the stack of the thread that runs it */
     struct parallel_loop *next;
-    const mf_run_state *run; /* whose fiber runs it; NULL: a run that is inline */
+    const mf_run_state *run; /* the run whose fiber runs the loop; NULL: an inline run */
     mf_parallel_fn fn;
     void *context;
-    int64_t count, start;   /* pieces, as on a circle; where it begins */
-    bool backwards;         /* goes its owner from there; helpers go the other way */
-    _Atomic uint64_t taken; /* by the owner, and TAKEN_BY_HELPERS times those by helpers */
-    int inside;             /* helpers that are in it */
+    int64_t count, start;   /* number of pieces, which are on a circle; the piece at which it begins */
+    bool backwards;         /* the owner goes backwards from there; helpers go the other way */
+    _Atomic uint64_t taken; /* pieces taken by the owner, plus TAKEN_BY_HELPERS times those taken by helpers */
+    int inside;             /* number of helpers in it */
 } parallel_loop;
 
 typedef struct waiter { /* on the stack of a thread that waits for a result and helps meanwhile */
     struct waiter *next;
-    const mf_run_state *run; /* where it may help; NULL: anywhere */
+    const mf_run_state *run; /* the run that it may help; NULL: any */
 } waiter;
 
 static struct {
     pthread_mutex_t lock;
-    pthread_cond_t work, news; /* workers sleep on the first, helpers and owners of loops on the second */
+    pthread_cond_t work, news; /* workers sleep on the first one, helpers and owners of loops on the second one */
     _Atomic bool started;
     bool stopping, may_spin, driving;
     int workers, working, limit, sleeping, waiting;
-    int guests;                     /* threads that work without being asked: they run loops of inline runs */
-    int spinning, spinning_workers; /* threads that spin for an event and do not work; how many of them are workers */
+    int guests;                     /* threads outside the pool that work: they run loops of inline runs */
+    int spinning, spinning_workers; /* threads that spin for an event and do not work; the workers among them */
     _Atomic unsigned int work_events,
-        news_events; /* event counts: work that was offered, and results and ends. Written after the lock is released */
+        news_events; /* event counts: of work offered; of results and ends. Incremented after the lock is released */
     pthread_t *threads;
     mf_run_state *first, *last; /* runs with ready fibers */
     parallel_loop *loops;
-    double met;                 /* where the last loop's owner met its helpers: the part of its pieces before that */
-    int64_t brief_at, woken_at; /* when the last brief parallel_loop began, and the last one that woke somebody */
+    double met;                 /* where the last loop's owner met its helpers, as a fraction of the circle */
+    int64_t brief_at, woken_at; /* when the last brief loop began; when one last woke a worker */
     waiter *waiters;
 } pool = { .lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER, .news = PTHREAD_COND_INITIALIZER };
 
-static _Thread_local bool counted;                /* this thread is one of those that work */
-static _Thread_local const mf_run_state *at_hand; /* whose fiber it steps */
-static _Thread_local bool went_forwards;          /* in the last loop */
+static _Thread_local bool counted;                /* this thread counts in pool.working */
+static _Thread_local const mf_run_state *at_hand; /* the run whose fiber this thread steps */
+static _Thread_local bool went_forwards;          /* this thread's direction in its last loop */
 
-/* ------------------------------------------------------------------ waiting; the lock is held, and given up meanwhile */
+/* ------------------------------------------------------------------ waiting; called with the lock held, which is released meanwhile */
 
 static void relax(void)
 {
@@ -79,14 +79,14 @@ static unsigned int event_count(bool worker)
            (worker ? 0 : atomic_load_explicit(&pool.news_events, memory_order_acquire));
 }
 
-/* Whoever brings something works, so one core at least is not to spare. */
+/* The thread that will bring an event works, so at least one core is busy. */
 static bool core_to_spare(bool works)
 {
     int others = pool.working + pool.guests - works;
     return pool.may_spin && (others > 1 ? others : 1) + pool.spinning < pool.limit;
 }
 
-/* Whether an event came since `before`, or comes until then. */
+/* Spins until `until`; whether an event came since `before`. */
 static bool look_for_event(bool worker, unsigned int before, int64_t until)
 {
     do
@@ -96,7 +96,7 @@ static bool look_for_event(bool worker, unsigned int before, int64_t until)
     return event_count(worker) != before;
 }
 
-/* The same for longer, but leaves the core to whoever wants it: then false. */
+/* The same for longer, but ends (false) if another thread wants the core. */
 static bool look_yielding(bool worker, unsigned int before, int64_t until)
 {
     for (int64_t now = mf_profile_now(), yielded; now < until; now = yielded) {
@@ -111,13 +111,13 @@ static bool look_yielding(bool worker, unsigned int before, int64_t until)
     return false;
 }
 
-/* Looks out for a moment, or for as long as devices that work beside may take to a rendezvous; whether something came. What came has to be
- * looked for afterwards even so: word of it may be under way. */
+/* Spins for a moment, or for as long as devices that work meanwhile may take to a rendezvous; whether an event came. If none came, the
+ * caller still has to look for work before it sleeps: an event may be about to be counted. */
 static bool spin(bool worker, bool works)
 {
     unsigned int before = event_count(worker);
     bool beside = pool.working + pool.guests > works;
-    pool.spinning += !works; /* who works has his core already */
+    pool.spinning += !works; /* a working thread has its core already */
     pool.spinning_workers += worker;
     pthread_mutex_unlock(&pool.lock);
     int64_t now = mf_profile_now();
@@ -128,8 +128,9 @@ static bool spin(bool worker, bool works)
     return came;
 }
 
-/* Where operands are on their way between processes, one of those who wait drives them, and leaves its core to whoever wants it. False:
- * there are none, or somebody does; else what came has to be looked for, as after spin. *tired: nothing has come for long. */
+/* Where messages between processes are awaited, one of the waiting threads makes progress on them, and yields its core to threads that
+ * want it. False: nothing is awaited, or another thread does so; otherwise the caller has to look for work, as after spin. *tired:
+ * nothing has come for long. */
 static bool drive(bool worker, bool works, bool *tired)
 {
     mf_comm *c = mf_comm_joined();
@@ -159,7 +160,7 @@ static bool drive(bool worker, bool works, bool *tired)
     return true;
 }
 
-/* Drives what is on its way, or spins if there is a core for it, while *tired says that it has not done so in vain; else sleeps. */
+/* Polls messages, or spins if there is a core to spare, unless *tired says that the last attempt was in vain; else sleeps. */
 static void wait_for_news(bool works, bool *tired)
 {
     if (!*tired && drive(false, works, tired))
@@ -187,9 +188,9 @@ static void wait_for_work(bool *tired)
     pool.sleeping--;
 }
 
-/* Releases the lock, then counts an event and wakes as many threads as there is work of a run (NULL: one that is inline), or all who
- * wait for news where work is 0; whoever is woken finds the lock free. Threads that wait for that run come before sleepers: one thread
- * more than cores would share one of them for milliseconds. */
+/* Releases the lock, then counts an event, and wakes as many threads as there is work of `run` (NULL: an inline run), or all that wait
+ * for news if work is 0; a woken thread finds the lock free. Threads that wait for that run are preferred to sleepers: one thread more
+ * than there are cores would share a core for milliseconds. */
 static void unlock_and_notify(int work, const mf_run_state *run)
 {
     int sleepers = work - pool.spinning_workers;
@@ -225,7 +226,7 @@ static void unlist_run(mf_run_state *s)
     s->listed = false;
 }
 
-/* Fibers to step one after the other: when there are many, several, so that the lock is not taken for each; near the end, one. */
+/* Takes fibers to step one after the other: several when there are many, so that the lock is not taken for each; near the end, one. */
 static mf_fiber *take_ready(mf_run_state *s)
 {
     mf_fiber *first = s->ready_first, *last = first;
@@ -245,7 +246,7 @@ static mf_fiber *take_ready(mf_run_state *s)
     return first;
 }
 
-/* All of one run. */
+/* Steps fibers of one run. */
 static void step_all(mf_fiber *list)
 {
     const mf_run_state *before = at_hand;
@@ -258,7 +259,7 @@ static void step_all(mf_fiber *list)
     at_hand = before;
 }
 
-/* What ends an exchange comes first: others may wait for what it sends. */
+/* Fibers that end an exchange go to the front: other processes may wait for what they send. */
 static void append(mf_run_state *s, mf_fiber *list, mf_fiber *last)
 {
     if (list->exchange) {
@@ -271,9 +272,9 @@ static void append(mf_run_state *s, mf_fiber *list, mf_fiber *last)
     s->ready_last = last;
 }
 
-static mf_fiber nothing; /* what came to a run that is attended, where nothing has */
+static mf_fiber nothing; /* the value of `came` for an attended run to which no fibers have come */
 
-/* To the thread that attends the run. False: none does. */
+/* Hands fibers to the thread that attends the run. False: none does. */
 static bool hand_over(mf_run_state *s, mf_fiber *list, mf_fiber *last)
 {
     mf_fiber *before = atomic_load_explicit(&s->came, memory_order_acquire);
@@ -304,11 +305,11 @@ void mf_ready(mf_run_state *s, mf_fiber *list)
     unlock_and_notify(count, s);
 }
 
-/* ------------------------------------------------------------------ the beginning */
+/* ------------------------------------------------------------------ start */
 
 static void *worker(void *unused);
 
-/* Unless it has been: the lock is held. */
+/* Does nothing if the pool was started; the lock is held. */
 static void start(void)
 {
     if (pool.started || pool.stopping)
@@ -342,8 +343,8 @@ bool mf_tasks_start(void)
 
 static int64_t pieces_taken(uint64_t taken) { return (int64_t)(taken % TAKEN_BY_HELPERS + taken / TAKEN_BY_HELPERS); }
 
-/* A loop begins where the last one ended, and its threads turn round: what a core touched last is what its own cache still holds. So a
- * value is read from its hot end, and a loop that runs again reads less from beyond the caches. The lock is held. */
+/* A loop begins where the last one ended, and its threads reverse their direction: so each core begins with data that its own cache
+ * still holds, and repeated loops read less from memory. The lock is held. */
 static void begin_loop(parallel_loop *l)
 {
     l->start = (int64_t)(pool.met * (double)l->count + 0.5) % l->count;
@@ -356,7 +357,7 @@ static void end_loop(const parallel_loop *l, int64_t owners)
     pool.met = (double)(met % l->count) / (double)l->count;
 }
 
-/* How many of them it ran. */
+/* Returns the number of pieces that it ran. */
 static int64_t run_pieces(parallel_loop *l, bool helper)
 {
     bool backwards = l->backwards != helper;
@@ -371,7 +372,7 @@ static int64_t run_pieces(parallel_loop *l, bool helper)
     }
 }
 
-/* One that has pieces left; of a run, if one is given. */
+/* A loop that still has pieces; of this run, if one is given. */
 static parallel_loop *open_loop(const mf_run_state *run)
 {
     for (parallel_loop *l = pool.loops; l; l = l->next)
@@ -386,12 +387,12 @@ static void close_loop(parallel_loop *l)
     while (*at != l)
         at = &(*at)->next;
     *at = l->next;
-    for (bool tired = false; l->inside;) /* they are in their last piece */
+    for (bool tired = false; l->inside;) /* helpers are in their last piece */
         wait_for_news(true, &tired);
 }
 
-/* Who sleeps would come when a brief loop is over, and to wake him costs its owner more than is gained; but where such loops follow on
- * each other, somebody is woken for those to come: now and then, because there may be no core for him. The lock is held. */
+/* A sleeper would come when a brief loop is over, and waking it costs the owner more than it saves. But where brief loops follow one
+ * another, a worker is woken for the next ones; only now and then, because there may be no core for it. The lock is held. */
 static bool is_worth_waking(void)
 {
     int64_t now = mf_profile_now(), since = now - pool.brief_at;
@@ -418,7 +419,7 @@ static void parallel_for(int64_t count, mf_parallel_fn fn, void *context, bool b
         run_pieces(&l, false);
         return;
     }
-    /* Where all cores are at work it is offered even so: one may be free a microsecond later, and the loop take milliseconds. */
+    /* The loop is offered even if all cores are busy: one may become free a microsecond later, and the loop may take milliseconds. */
     int guest = !counted, free = pool.limit - pool.working - guest;
     pool.guests += guest;
     l.next = pool.loops;
@@ -441,9 +442,9 @@ static void parallel_for(int64_t count, mf_parallel_fn fn, void *context, bool b
 void mf_parallel_for(int64_t count, mf_parallel_fn fn, void *context) { parallel_for(count, fn, context, false); }
 void mf_parallel_for_brief(int64_t count, mf_parallel_fn fn, void *context) { parallel_for(count, fn, context, true); }
 
-/* ------------------------------------------------------------------ working */
+/* ------------------------------------------------------------------ work */
 
-/* One piece of work, if there is some and this thread may: the lock is held, and held again afterwards. */
+/* Does one piece of work, if there is any and this thread may work. The lock is held before and after. */
 static bool work_once(mf_run_state *preferred)
 {
     if (!counted && pool.working >= pool.limit)
@@ -487,14 +488,14 @@ static void *worker(void *unused)
     return NULL;
 }
 
-/* A helper that stops helping, or waits for what none of these threads brings, leaves its place to a worker. */
+/* A helper that stops helping, or waits for something that none of these threads brings, gives its place to a worker. */
 static void pass_on(void)
 {
     if ((pool.first || pool.loops) && pool.sleeping && pool.working < pool.limit)
         pthread_cond_signal(&pool.work);
 }
 
-/* Where it may help, it says so. */
+/* w: what it may help meanwhile; NULL: nothing. */
 static void wait_to_help(waiter *w, bool *tired)
 {
     if (w) {
@@ -528,13 +529,13 @@ void mf_tasks_help(mf_run_state *(*run)(void *context), bool (*done)(void *conte
 
 static bool any_came(const mf_run_state *s) { return atomic_load_explicit(&s->came, memory_order_acquire) != &nothing; }
 
-/* Looks out for what this thread sent for, and drives it meanwhile. False: it is long in coming. */
+/* Polls for what this thread is waiting for. False: it takes too long. */
 static bool look_out(const mf_run_state *s)
 {
     mf_comm *c = mf_comm_joined();
     if (!c || !c->poll)
         return false;
-    int64_t end = 0; /* not known before some polls: most waits are over by then */
+    int64_t end = 0; /* set after some polls: most waits are over before */
     bool patient = true;
     for (int i = 0; patient && !any_came(s); i++) {
         if (i > DRIVE_PAUSES)
@@ -558,7 +559,7 @@ void mf_tasks_attend(mf_run_state *s, bool (*over)(void *context), void *context
             step_all(atomic_exchange_explicit(&s->came, &nothing, memory_order_acquire));
         else
             patient = look_out(s) || any_came(s);
-    if (over(context)) /* the run state may be another run's */
+    if (over(context)) /* the run state may belong to another run by now */
         return;
     mf_fiber *rest = atomic_exchange_explicit(&s->came, NULL, memory_order_acq_rel);
     if (rest != &nothing)
@@ -577,9 +578,9 @@ void mf_tasks_unlock(bool news)
         pthread_mutex_unlock(&pool.lock);
 }
 
-/* ------------------------------------------------------------------ the end */
+/* ------------------------------------------------------------------ stop */
 
-/* Other threads of the host may go on until the process has ended. */
+/* Other threads of the program may go on until the process has ended. */
 __attribute__((destructor)) static void stop(void)
 {
     if (mf_process_forked())

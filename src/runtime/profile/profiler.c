@@ -1,6 +1,6 @@
-/* Recording slices. Each thread appends to chunks of its own and takes no lock; stopping gathers what all have.
- * Invariants: only its thread changes a buffer; a chunk's slices below its count never change; a buffer's chunks are given up only by its
- * thread, when it notes that a later session than theirs has begun, so a session's slices stay as long as it is being written. */
+/* Records slices. Each thread appends to its own chunks and takes no lock; stopping gathers all threads' chunks.
+ * Invariants: only its thread changes a buffer; a chunk's slices below its count never change; only its thread frees a buffer's chunks,
+ * when it sees that a later session than theirs has begun, so a session's slices exist while it is being written. */
 #include "runtime/profile/profiler.h"
 
 #include "base/memory/alloc.h"
@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #define CHUNK_SLICES 1022
-#define MOST_CHUNKS  4096 /* a thread's: 200 MB */
+#define MOST_CHUNKS  4096 /* per thread: 200 MB */
 
 typedef struct chunk {
     struct chunk *older;
@@ -32,23 +32,23 @@ typedef struct chunk {
 
 typedef struct buffer {
     struct buffer *next;
-    _Atomic bool taken; /* a living thread has it */
+    _Atomic bool taken; /* in use by a living thread */
     int number, chunks;
-    _Atomic uint64_t session; /* to which the slices belong */
+    _Atomic uint64_t session; /* the session of its slices */
     _Atomic(chunk *) newest;
     _Atomic int64_t dropped;
 } buffer;
 
 _Atomic bool mf_profile_on;
 static _Atomic uint64_t session;
-static _Atomic(buffer *) buffers; /* only ever grows: buffers of threads that ended are taken over */
+static _Atomic(buffer *) buffers; /* only grows: buffers of threads that have ended are reused */
 static _Atomic int buffer_count;
 static _Thread_local buffer *mine;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows: beginning and end of a session */
-static FILE *file;                                       /* NULL: none is under way */
-static pid_t recorded;                                   /* the process */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows: the start and the end of a session */
+static FILE *file;                                       /* NULL: no session */
+static pid_t recorded;                                   /* the process that started the session */
 static int64_t begin;
 
 static int64_t read_clock(clockid_t clock)
@@ -77,7 +77,7 @@ static bool named_before(const mf_profile_source *s, int index)
     return false;
 }
 
-/* Every operation's name and location once, in the order of the equations. */
+/* Names every operation and lists every location once, in the order of the equations. */
 static const mf_profile_label *label_of(mf_profile_source *s)
 {
     const mf_profile_label *known = atomic_load_explicit(&s->label, memory_order_acquire);
@@ -102,7 +102,7 @@ static const mf_profile_label *label_of(mf_profile_source *s)
     return known;
 }
 
-/* ------------------------------------------------------------------ a thread's buffer */
+/* ------------------------------------------------------------------ buffers */
 
 static void leave_thread(void)
 {
@@ -141,7 +141,7 @@ static buffer *find_mine(void)
     return mine = b;
 }
 
-/* What is left of an earlier session goes. */
+/* Frees what is left of an earlier session. */
 static void enter_session(buffer *b, uint64_t now)
 {
     chunk *c = atomic_load_explicit(&b->newest, memory_order_relaxed);
@@ -226,7 +226,7 @@ void mf_profile_device(int64_t start, int index, const char *name, const void *l
     record(start, MF_TRACK_DEVICE, index, intern_label(&label), 0);
 }
 
-/* ------------------------------------------------------------------ a session's end */
+/* ------------------------------------------------------------------ the end of a session */
 
 /* Copies the session's slices to `to`, or only counts them. */
 static int64_t gather(mf_profile_slice *to, int64_t room, int64_t *dropped)
@@ -247,7 +247,7 @@ static int64_t gather(mf_profile_slice *to, int64_t room, int64_t *dropped)
     return to && count > room ? room : count;
 }
 
-/* The lock is held and nobody records any more; who still does is late, and left out. */
+/* The lock is held and recording is off. A slice that is still being recorded is late, and left out. */
 static mf_error_object *write_session(void)
 {
     int64_t dropped, room = gather(NULL, 0, &dropped);
@@ -323,7 +323,7 @@ void mf_profiler_end(int64_t began, const char *name)
 
 /* ------------------------------------------------------------------ MF_PROFILE */
 
-/* trace.json is trace.1.json in process 1 of a job, which starts with the same environment as the others. */
+/* Process 1 of a job writes trace.1.json in place of trace.json: all processes start with the same environment. */
 static void name_of_process(char *to, size_t room, const char *path)
 {
     const char *name = strrchr(path, '/'), *end = strrchr(name ? name : path, '.');
@@ -347,7 +347,7 @@ __attribute__((constructor)) static void start_from_environment(void)
     mf_error_ignore(error);
 }
 
-/* After the workers' end (the number is the order): a trace that nobody stopped is written too. */
+/* Runs after the workers have ended (destructors run in descending order of their numbers). Writes a trace that was not stopped. */
 __attribute__((destructor(101))) static void write_at_exit(void)
 {
     atomic_store(&mf_profile_on, false);

@@ -1,6 +1,6 @@
-/* The profiler's inner side: who does something worth a slice notes when it began and hands it over when it is done.
+/* The profiler's internal interface: code that does something worth a slice notes when it began, and records it at the end.
  *     int64_t start = mf_profile_begin();  ...  if (start) mf_profile_...(start, ...);
- * Invariant: while nobody records, that is one relaxed load; a slice's label is immortal, so it outlives what it tells of. */
+ * Invariant: while no session is under way, this costs one relaxed load; a slice's label is immortal, so it outlives what it describes. */
 #ifndef MF_RUNTIME_PROFILE_PROFILER_H
 #define MF_RUNTIME_PROFILE_PROFILER_H
 
@@ -15,7 +15,7 @@ typedef struct mf_profile_label {                /* interned: padding is zero */
     const void *locations[MF_PROFILE_LOCATIONS]; /* return addresses, NULL after the last */
 } mf_profile_label;
 
-/* The equations that a slice is about; its label is made when it is first recorded. */
+/* The equations of a slice; its label is made when it is first recorded. */
 typedef struct mf_profile_source {
     const mf_eqn *const *eqns;
     int count;
@@ -25,7 +25,7 @@ typedef struct mf_profile_source {
 typedef struct mf_profile_slice {
     int64_t start, end; /* nanoseconds */
     const mf_profile_label *label;
-    int64_t bytes; /* that a collective took from each device; 0: nothing to tell */
+    int64_t bytes; /* that a collective took from each device; 0: none to report */
     int track, index;
 } mf_profile_slice;
 
@@ -36,17 +36,17 @@ static inline int64_t mf_profile_begin(void)
 {
     return __builtin_expect(atomic_load_explicit(&mf_profile_on, memory_order_relaxed), 0) ? mf_profile_now() : 0;
 }
-/* All end the slice now. index: the device; of no account for the others. */
+/* The following functions end the slice now. index: the device; ignored on other tracks. */
 void mf_profile_equations(int64_t start, mf_track_kind track, int index, mf_profile_source *source, int64_t bytes);
-/* The same where equations that many lines run are at no location but that of the run, if it is known. */
+/* The same for equations that many lines share: the location is that of the run, if known. */
 void mf_profile_equations_of(int64_t start, mf_track_kind track, int index, mf_profile_source *source, int64_t bytes, const void *location);
-/* On the calling thread's track of this kind: the words joined; the location is that of the public call under way. */
+/* On the calling thread's track of this kind: the words, joined; the location is that of the current public call. */
 void mf_profile_words(int64_t start, mf_track_kind track, const char *verb, const char *object);
-/* On a device's track, from any thread; the name is interned, location: of the call, or NULL. */
+/* On a device's track, from any thread. The name is interned; location: of the call, or NULL. */
 void mf_profile_device(int64_t start, int index, const char *name, const void *location);
 
 /* ---- between profiler.c and profiler_write.c */
-/* Writes slices, whose order it changes, and closes the file; false when that fails. dropped: how many found no room. */
+/* Writes slices, which it reorders, and closes the file; false on failure. dropped: number of slices that found no room. */
 bool mf_profile_write(void *file, mf_profile_slice *slices, int64_t count, int64_t begin, int64_t dropped);
 
 #endif

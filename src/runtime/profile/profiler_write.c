@@ -1,5 +1,5 @@
-/* A Chrome trace: one JSON object with an event for every slice and the tracks' names. Invariant: slices of a track are disjoint or nested, as
- * viewers demand; a device that two runs share, or a kind of track with overlapping slices, gets further tracks. */
+/* Writes a Chrome trace: a JSON object with an event for every slice, and the names of the tracks. Invariant: slices of a track are
+ * disjoint or nested, as viewers require; a device that two runs share, or a kind of track with overlapping slices, gets more tracks. */
 #include "runtime/profile/profiler.h"
 
 #include "base/text/location.h"
@@ -11,7 +11,7 @@
 #define LANES 64
 #define DEPTH 64
 
-typedef struct lane { /* a track, and the ends of its open slices, the innermost last */
+typedef struct lane { /* a track, and the ends of its open slices, innermost last */
     int open;
     int64_t end[DEPTH];
 } lane;
@@ -20,10 +20,10 @@ typedef struct writer {
     FILE *file;
     int64_t begin;
     int tracks; /* written so far */
-    int of[5];  /* of each kind */
-    bool any;   /* an event was written */
+    int of[5];  /* tracks of each kind */
+    bool any;   /* an event has been written */
     int lanes;
-    lane lane[LANES]; /* of the present track */
+    lane lane[LANES]; /* of the current track */
 } writer;
 
 static int compare(const void *left, const void *right)
@@ -76,7 +76,7 @@ static const char *category(int track)
     return names[track];
 }
 
-/* Every line once; equal texts have one address. */
+/* Every line once; equal texts have equal addresses. */
 static void put_locations(FILE *f, const mf_profile_label *label)
 {
     const char *told[MF_PROFILE_LOCATIONS];
@@ -124,7 +124,7 @@ static int find_lane(writer *w, const mf_profile_slice *s)
     while (at < w->lanes && !fits(&w->lane[at], s))
         at++;
     if (at == LANES)
-        return LANES - 1; /* a viewer will draw it as best it can */
+        return LANES - 1; /* overlaps others; the viewer has to cope */
     if (at == w->lanes)
         w->lane[w->lanes++].open = 0;
     w->lane[at].end[w->lane[at].open++] = s->end;
@@ -145,7 +145,7 @@ static void name_lane(writer *w, const mf_profile_slice *s, int at)
     put_track_name(w, w->tracks + at + 1, name);
 }
 
-/* The slices of one kind and index, in order. */
+/* Writes the slices of one kind and index, in order. */
 static int64_t put_tracks(writer *w, const mf_profile_slice *slices, int64_t count)
 {
     int64_t n = 0;
@@ -164,7 +164,7 @@ bool mf_profile_write(void *file, mf_profile_slice *slices, int64_t count, int64
     writer w = { .file = file, .begin = begin };
     int64_t kept = 0;
     for (int64_t i = 0; i < count; i++)
-        if (slices[i].start >= begin) /* a late one of the session before */
+        if (slices[i].start >= begin) /* else it is a late one of the previous session */
             slices[kept++] = slices[i];
     qsort(slices, (size_t)kept, sizeof *slices, compare);
     fprintf(w.file, "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"program\":\"manyfold\",\"slices_dropped\":%lld},\"traceEvents\":[",

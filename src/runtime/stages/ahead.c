@@ -1,6 +1,6 @@
-/* Ahead of time: a call traced and optimised for one signature (lowered), and compiled. A compiled call is a function that traces
- * nothing: it compares the arguments' trees, types and statics with those it was made for and runs its executable.
- * Invariant: what a stage holds never changes, so it may be used from many threads. */
+/* Ahead of time: a call that was traced and optimised for one signature (lowered), and compiled. A compiled call is a function that never
+ * traces: it compares the arguments' trees, types and statics with the ones it was made for, and runs its executable.
+ * Invariant: a stage never changes, so several threads may use it. */
 #include "runtime/stages/ahead.h"
 
 #include "runtime/device.h"
@@ -26,7 +26,7 @@ static void ahead_end(mf_ahead *o)
 
 static void ahead_destroy(mf_function_object *f) { ahead_end(f->options); }
 
-/* ---- does a call fit? */
+/* ---- checking a call */
 
 static mf_error_object *other_tree(const mf_function_object *f, const mf_signature *s)
 {
@@ -185,7 +185,7 @@ static mf_error_object *keep_signature(mf_ahead *o, const mf_signature *s)
     return NULL;
 }
 
-/* Executables for any arrays and, where the arguments were arrays, for such as lie like them: nothing is compiled at a call. */
+/* Compiles for any arrays and, if the arguments were arrays, for arrays that lie like them: so no call has to compile. */
 static mf_error_object *compile_for(mf_ahead *o, const mf_signature *s)
 {
     mf_error_object *error = NULL;
@@ -207,7 +207,7 @@ static mf_error_object *compile_for(mf_ahead *o, const mf_signature *s)
     return error;
 }
 
-/* Everything but the executable, or that too. *f: the function that is lowered. */
+/* Traces and optimises a call, and compiles it if `compile` is set. *f: the function that is lowered. */
 static mf_error_object *lower(mf_ahead *o, mf_function function, const mf_value *arguments, int count, bool compile, mf_function_object **f)
 {
     mf_error_object *error = NULL;
@@ -261,7 +261,7 @@ mf_function mf_compile_n(mf_function function, const mf_value *arguments, int co
 }
 
 typedef struct compiler_options {
-    unsigned skipped; /* passes */
+    unsigned skipped; /* passes that are skipped */
     const mf_client *client;
     const char *backend; /* NULL: not given */
 } compiler_options;

@@ -1,5 +1,5 @@
-/* What a call tells ahead of time: its program as text, the types of its arguments and results, what it costs.
- * Costs come from the ops' .cost, multiplied by devices and trip counts; memory from the plan. */
+/* Reports on a call ahead of time: its program as text, the types of its arguments and results, and its costs. Costs are the ops' .cost,
+ * multiplied by devices and trip counts; memory comes from the plan. */
 #include "runtime/stages/ahead.h"
 
 #include "ops/ops.h"
@@ -13,7 +13,7 @@
 
 /* ---- texts */
 
-/* A program's text under a line that says for how many devices it is, and which. */
+/* Prints a program under a line that says for how many devices it is. */
 static void print_lowered(mf_text *t, const mf_program *p)
 {
     mf_text_add(t, "# replicas = %d, partitions = 1\n", mf_span_of(p));
@@ -38,7 +38,7 @@ const char *mf_program_text_n(mf_function function, const mf_value *arguments, i
     return mf_text_to_scope(&text);
 }
 
-/* As a plugin would be given it. */
+/* Prints the module that a plugin would get. */
 static mf_error_object *print_stablehlo(mf_text *t, const mf_ahead *o)
 {
     mf_error_object *error = NULL;
@@ -65,7 +65,7 @@ const char *(mf_as_text)(mf_function stage, mf_text_form form)
     else if (o && form != MF_TEXT_PLAN && form != MF_TEXT_TRACED && form != MF_TEXT_OPTIMIZED)
         error = mf_error_new(MF_ERROR_ARGUMENT, "mf_as_text: there is no form %d", (int)form);
     if (error) {
-        mf_text_free(&t); /* what there is of a module */
+        mf_text_free(&t); /* the unfinished module */
         mf_text_put(&t, mf_error_text(error));
     } else if (form == MF_TEXT_PLAN) {
         mf_executable_describe(&t, o->executable);
@@ -78,7 +78,7 @@ const char *(mf_as_text)(mf_function stage, mf_text_form form)
 
 /* ---- types */
 
-/* A tree of structs; statics as they are. NULL when memory is out. */
+/* A tree of structs; statics stay as they are. NULL: memory is out. */
 static mf_object *tree_of_types(const mf_structure *s, const mf_type *const *types, mf_object *const *statics)
 {
     mf_object **leaves = mf_calloc((size_t)s->leaf_count + 1, sizeof *leaves), *tree = NULL;
@@ -168,11 +168,11 @@ mf_value mf_eval_shape_n(mf_function function, const mf_value *arguments, int co
     return mf_value_new(error ? (void *)error : tree);
 }
 
-/* ---- what it costs */
+/* ---- costs */
 
 static mf_cost cost_of_program(const mf_program *p);
 
-/* A while counts one round, a cond its dearest branch, and a function with rules of its own what it computes, not the rules. */
+/* A while counts as one iteration, a cond as its most expensive branch; for a function with rules of its own the rules do not count. */
 static mf_cost cost_of(const mf_eqn *e)
 {
     int nested = mf_params_program_count(e->op, e->params);
@@ -211,7 +211,7 @@ mf_costs(mf_cost_analysis)(mf_function stage)
     MF_ENTER(costs);
     mf_error_object *error = NULL;
     const mf_ahead *o = mf_ahead_of(stage, &error);
-    mf_drop(error); /* reported through the hook: nobody gets it */
+    mf_drop(error); /* the error hook has reported it; it is returned to nobody */
     if (!o)
         return costs;
     mf_cost sum = cost_of_program(o->executable ? o->program : o->traced->program);

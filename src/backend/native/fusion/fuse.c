@@ -1,17 +1,17 @@
-/* Which elementwise equations run in one loop. An equation joins the group that computes one of its operands, or a group that reads the
- * same memory, when they go over equally many elements and nobody between them needs the group's results first.
- * Invariants: a group's values are functions of the row-by-row number of an element, so reshapes cost nothing inside; its loads' shapes
- * have a common refinement; units never depend on each other in a circle. */
+/* Decides which elementwise equations run in one loop. An equation joins the group that computes one of its operands, or a group that reads
+ * the same memory, if they have the same number of elements and nothing between them needs the group's results first.
+ * Invariants: a group's values are functions of an element's row-major number, so reshapes cost nothing inside; the shapes of its loads
+ * have a common refinement; units never depend on each other in a cycle. */
 #include "backend/native/segment_build.h"
 
 #include <string.h>
 
 enum { MOST_NODES = 300, CANDIDATES = 4 };
 
-/* An operand: a node of some group, or what a new load node shall read. */
+/* An operand: a node of some group, or what a new load node has to read. */
 typedef struct operand {
     mf_variable *v;
-    bool is_node; /* of its unit's group, element for element */
+    bool is_node; /* of its unit's group, with the same elements */
     mf_node load;
 } operand;
 
@@ -19,7 +19,7 @@ static bool is_number(mf_dtype d) { return d >= MF_BOOL && d <= MF_C128; }
 
 /* ------------------------------------------------------------------ operands */
 
-/* The one element that a constant repeats. */
+/* The value of a constant whose elements are all equal. */
 static bool splat_constant(const mf_variable *v, int64_t *bits)
 {
     const mf_literal *l = v->constant;
@@ -33,14 +33,14 @@ static bool splat_constant(const mf_variable *v, int64_t *bits)
     return true;
 }
 
-/* A value that the group computes, stored by now or not. */
+/* Whether the group computes the value, stored or not. */
 static bool is_node_of(const mf_build *b, const mf_var_state *s, int unit)
 {
     bool kind = s->kind == MF_VAR_NODE || s->kind == MF_VAR_MEMORY;
     return kind && unit >= 0 && s->unit == unit && b->units[unit].group && s->node >= 0;
 }
 
-/* Who makes what the operand reads; -1: nobody. */
+/* The unit that makes what the operand reads; -1: none. */
 static int unit_of(const mf_build *b, const operand *o) { return b->vars[o->is_node ? o->v->id : o->load.var].unit; }
 
 static void describe(const mf_build *b, mf_variable *v, int64_t n, operand *o)
@@ -79,14 +79,14 @@ static bool same_load(const mf_node *a, const mf_node *b)
            !memcmp(x->strides, y->strides, (size_t)x->rank * sizeof *x->strides);
 }
 
-/* The node of this operand in the group; g holds the operands' nodes already where they are its own. */
+/* The operand's node in the group; adds a load if the group does not have one. */
 static int operand_node(mf_build *b, mf_group *g, int unit, const operand *o)
 {
     const mf_var_state *s = &b->vars[o->v->id];
     if (o->is_node && s->unit == unit)
         return s->node;
     mf_node load = o->load;
-    if (o->is_node) { /* of another group: through memory */
+    if (o->is_node) { /* in another group: through memory */
         load = (mf_node){ .kind = MF_NODE_LOAD, .dtype = o->v->type->dtype, .var = o->v->id };
         mf_layout_contiguous(&load.layout, o->v->type);
     }
@@ -102,14 +102,14 @@ static int operand_node(mf_build *b, mf_group *g, int unit, const operand *o)
 
 /* ------------------------------------------------------------------ joining */
 
-/* Whether the operand can be had by the group of this unit without a circle. */
+/* Whether the group of this unit can read the operand without a cycle. */
 static bool operand_fits(const mf_build *b, int unit, const operand *o)
 {
     int made_by = unit_of(b, o);
     if (made_by < 0)
         return true;
     if (made_by == unit)
-        return o->is_node; /* stored results of its own cannot be read back within the loop */
+        return o->is_node; /* a loop cannot read back results that it stores itself */
     return !mf_unit_depends(b, made_by, unit);
 }
 
@@ -140,7 +140,7 @@ static bool fits(const mf_build *b, int unit, const operand *in, int in_count, i
     return true;
 }
 
-/* Nothing that the group waits for is new: joining costs it no delay. */
+/* Whether the group waits for nothing new: joining does not delay it. */
 static bool knows_all(const mf_build *b, int unit, const operand *in, int in_count)
 {
     for (int i = 0; i < b->after.count; i++)
@@ -164,7 +164,7 @@ static void move_dependencies(mf_build *b, int to, int from)
             mf_unit_depend(b, u, to);
 }
 
-/* Makes one group of two that do not depend on each other. */
+/* Merges two groups that do not depend on each other. */
 static bool merge(mf_build *b, int to, int from)
 {
     mf_group *g = b->units[to].group, *old = b->units[from].group;
@@ -216,7 +216,7 @@ static int new_group(mf_build *b, int64_t n, bool complex)
     return unit;
 }
 
-/* The group for an equation with these operands; joined by the other operands' groups where possible. */
+/* Chooses the group for an equation with these operands, and merges the other operands' groups into it where possible. */
 static int choose_group(mf_build *b, const operand *in, int in_count, int64_t n, bool complex, int more)
 {
     int unit = -1;
@@ -236,7 +236,7 @@ static int choose_group(mf_build *b, const operand *in, int in_count, int64_t n,
 
 /* ------------------------------------------------------------------ equations */
 
-/* Whether every operation of e has a kernel, and how many nodes it takes. */
+/* The number of nodes that e takes, or -1 if one of its operations has no kernel. */
 static int probe(mf_build *b, const mf_eqn *e)
 {
     mf_group g = { .n = e->out[0]->type->size };
@@ -287,7 +287,7 @@ bool mf_fuse(mf_build *b, const mf_eqn *e)
     for (int i = 0; i < e->in_count; i++) {
         nodes[i] = operand_node(b, g, unit, &in[i]);
         if (nodes[i] < 0) {
-            b->units[unit].dead = g->count == 0; /* a new group whose operands' shapes have nothing in common */
+            b->units[unit].dead = g->count == 0; /* a new group whose operands' shapes have no common refinement */
             return false;
         }
         note_reader(b, unit, &in[i]);

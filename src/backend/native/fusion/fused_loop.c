@@ -1,4 +1,4 @@
-/* A finished group as a step: by tile kernels (tile_loop.c) until llvm/tier_up.c has a compiled loop nest for it, where that pays.
+/* A finished group as a step: it runs by tile kernels (tile_loop.c) until llvm/tier_up.c has compiled a loop nest for it, where that pays.
  * Invariant: how it is cut into tasks follows from its shape alone. */
 #include "backend/native/fusion/tile_loop.h"
 #include "backend/native/llvm/tier_up.h"
@@ -6,14 +6,15 @@
 
 #include <string.h>
 
-/* Operations times elements of a run from which a loop is worth its compilation if the program runs a few times; elements from which it
- * is if the program runs long; elements of a task, and from which a run is cut into tasks. */
+/* LOOP_WORK: operations times elements of a run from which on a loop is worth compiling if the program runs a few times; LOOP_ELEMENTS:
+ * elements for the same. LOOP_LEAST: elements from which on it is if the program runs long. TASK_ELEMENTS: of a task. TASKS_FROM:
+ * elements from which on a run is cut into tasks. */
 enum { LOOP_WORK = 1 << 16, LOOP_ELEMENTS = 1 << 12, LOOP_LEAST = 1 << 10, TASK_ELEMENTS = 1 << 16, TASKS_FROM = 1 << 18, MOST_TASKS = 16 };
 
-/* Nanoseconds from which fewer elements are cut too, of a task then, and from which it is worth it to wake somebody. */
+/* Nanoseconds: of a run from which on fewer elements are cut too; of a task then; of a run from which on workers are woken for it. */
 enum { BRIEF_FROM = 30000, BRIEF_TASK = 12000, BRIEF_TO = 100000 };
 
-/* ------------------------------------------------------------------ the plan: what is needed, and how loads walk */
+/* ------------------------------------------------------------------ the plan: which nodes are needed, and how loads walk */
 
 bool mf_group_in_place(const mf_group *g, int var, int size, const mf_program *p)
 {
@@ -27,7 +28,7 @@ bool mf_group_in_place(const mf_group *g, int var, int size, const mf_program *p
     return true;
 }
 
-/* The group without nodes that lead to no result. */
+/* Copies the group without the nodes that no result depends on. */
 static void keep_needed(mf_build *b, const mf_group *g, mf_group *kept)
 {
     int *map = mf_build_get(b, (size_t)g->count, sizeof *map);
@@ -57,7 +58,7 @@ static void keep_needed(mf_build *b, const mf_group *g, mf_group *kept)
     }
 }
 
-/* Neighbouring factors that every load walks as one. */
+/* Joins neighbouring factors that every load walks as one. */
 static void join_factors(mf_group_plan *plan)
 {
     const mf_group *g = plan->group;
@@ -89,7 +90,7 @@ static void classify(const mf_group_plan *plan, mf_load *l)
         step *= plan->dims[d];
     }
     if (plan->n == 1)
-        l->splat = !l->flat || l->slot < 0; /* one element is read where it lies */
+        l->splat = !l->flat || l->slot < 0; /* a single element is read in place */
 }
 
 static int slot_of(int *list, int *count, int var)
@@ -128,9 +129,9 @@ static void make_plan(mf_build *b, mf_fused_loop *s)
 
 /* ------------------------------------------------------------------ tasks */
 
-#define ADDITION 0.02 /* nanoseconds an element of four bytes by vectors */
+#define ADDITION 0.02 /* nanoseconds for a vectorised element of four bytes */
 
-/* Of a run by compiled loops, roughly. */
+/* Estimated nanoseconds of a run by compiled loops. */
 static double loop_cost(const mf_group_plan *plan)
 {
     double each = 0;
@@ -143,7 +144,7 @@ static double loop_cost(const mf_group_plan *plan)
     return each * (double)plan->n;
 }
 
-/* Elements of a task; of a long run it is `piece`. */
+/* The number of elements of a task; `piece` in a long run. */
 static int64_t task_of(const mf_fused_loop *s, int64_t piece)
 {
     if (s->plan.n >= TASKS_FROM)
@@ -177,7 +178,7 @@ static void run_rows(void *context, int64_t index)
 
 static size_t pointer_bytes(const mf_native_step *step) { return sizeof(void *) * (size_t)(step->in_count + step->out_count); }
 
-/* Operands, then results, as compiled loops take them. */
+/* Operands, then results, as arguments of compiled loops. */
 static void **loop_pointers(const mf_native_step *step, void *const *values, char *scratch)
 {
     void **pointers = (void **)(void *)(scratch + step->scratch_offset);
@@ -218,7 +219,7 @@ static void add_second_tier(mf_build *b, mf_fused_loop *s)
     bool pays = calls > 1 && s->plan.n >= LOOP_LEAST;
     bool soon = pays && s->plan.n >= LOOP_ELEMENTS && calls * s->plan.n >= LOOP_WORK;
     mf_tier_up_hints hints = { .cost = s->step.cost, .pays = pays, .soon = soon };
-    if (!mf_tier_up_wanted(hints) || !mf_llvm_can(&s->group)) /* asking LLVM's side takes longer than all else for a tiny group */
+    if (!mf_tier_up_wanted(hints) || !mf_llvm_can(&s->group)) /* for a tiny group, asking LLVM takes longer than everything else */
         return;
     mf_tier_up *up = mf_build_get(b, 1, sizeof *up);
     if (!up || !mf_tier_up_begin(b, up, write_loop, &s->plan, hints))
@@ -238,7 +239,7 @@ static void add_second_tier(mf_build *b, mf_fused_loop *s)
 
 /* ------------------------------------------------------------------ one copy */
 
-/* A group that is a load and a store: a strided copy without any kernel. */
+/* A group of a load and a store is a strided copy without a kernel. */
 static mf_error_object *run_copy(const mf_native_step *step, void *const *values, char *scratch)
 {
     const mf_fused_loop *s = (const mf_fused_loop *)(const void *)step;
@@ -264,7 +265,8 @@ static bool can_part(const mf_native_step *step, int64_t rows)
     return s->plan.n % rows == 0 && (!s->soon || s->rows % rows == 0);
 }
 
-/* Whether a walk over these factors, of which the first `outer` make up the rows, stays in its own row of a memory of `row` elements each. */
+/* Whether a walk over these factors, of which the first `outer` make up the rows, stays within its own row of a memory with `row`
+ * elements per row. */
 static bool stays_in_row(const mf_factors *f, int outer, const int64_t *strides, int64_t offset, int64_t row)
 {
     int64_t step = row, least = offset, most = offset;
@@ -336,7 +338,7 @@ static void form_of(const mf_native_step *step, mf_form *f)
     f->group = &of(step)->plan;
 }
 
-/* Nanoseconds of a run by tiles, roughly. */
+/* Estimated nanoseconds of a run by tiles. */
 static double tile_cost(const mf_fused_loop *s)
 {
     double cost = 5;

@@ -78,7 +78,7 @@ static bool reverse(mf_layout *out, const mf_eqn *e, const mf_layout *in)
     return true;
 }
 
-/* Runs of dimensions with equal products on both sides; within a run the old ones must be one stretch. */
+/* Matches runs of dimensions with equal products on both sides; within a run the operand's dimensions must have a single stride. */
 static bool reshape(mf_layout *out, const mf_layout *in)
 {
     int i = 0, o = 0;
@@ -161,7 +161,7 @@ bool mf_factors_refine(mf_factors *a, const int64_t *dims, int rank)
 void mf_layout_strides(const mf_layout *l, const mf_factors *f, int64_t *strides)
 {
     int k = l->rank - 1;
-    int64_t inside = 1; /* how much of dims[k] the factors so far make up */
+    int64_t inside = 1; /* the part of dims[k] that the factors so far make up */
     for (int i = f->count - 1; i >= 0; i--) {
         while (k > 0 && inside == l->dims[k]) {
             k--;

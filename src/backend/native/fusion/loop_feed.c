@@ -1,26 +1,28 @@
-/* A product that nothing but a scan reads, some rows of it a round, is computed in the scan's rounds: the input's part of a recurrent cell. As
- * one product before the loop, what it makes is written to memory and read back from there, in an LSTM four times as many bytes as the
- * sequences have; in the rounds it stays in the nearest cache, and is multiplied as fast, for its weights, packed once, stay in the second.
- * Invariant: only for scans whose rows are apart (loop_rows.c): their own products already run at that speed. The product stands in the scan's
- * segment wherever collectives cut the program (mf_segment_compiler's feeds), for its bits may differ between the two ways. */
+/* A product that only a scan reads, some rows of it per round, is computed in the scan's rounds: for example the input's part of a
+ * recurrent cell. As one product before the loop, its result is written to memory and read back, in an LSTM four times as many bytes as the
+ * sequences have. In the rounds it stays in the nearest cache, and is computed as fast, because its weights, packed once, stay in the
+ * second cache.
+ * Invariant: only for scans with independent rows (loop_rows.c), whose own products run at that speed already. The product is put into
+ * the scan's segment wherever collectives cut the program (mf_segment_compiler's feeds), because its bits may differ between the two
+ * ways. */
 #include "backend/native/fusion/loop_step.h"
 #include "ops/params.h"
 #include "passes/rewrite.h"
 
-/* ROUND_WORK: multiply-adds of a round beyond which a loop keeps its steps. RUN_WORK: those of a run beyond which it is cut into parts. DEPTH: of
- * sums whose weights are packed once. WEIGHTS: bytes that the second cache keeps beside the rest. */
+/* ROUND_WORK: multiply-adds per round above which a loop keeps its steps. RUN_WORK: per run, above which it is cut into parts. DEPTH:
+ * the longest sums whose weights are packed once. WEIGHTS: bytes that the second cache holds beside everything else. */
 enum { ROUND_WORK = 1 << 16, RUN_WORK = 1 << 26, DEPTH = 512, WEIGHTS = 640 << 10 };
 
 typedef struct feeder {
     const mf_program *p;
     int *readers;        /* by variable */
     bool *moves;         /* by variable: the result of a product that goes into the scan */
-    mf_program **bodies; /* by equation: of such a scan, with the products; owned */
+    mf_program **bodies; /* by equation: the body of such a scan with the products; owned */
 } feeder;
 
-/* ------------------------------------------------------------------ which */
+/* ------------------------------------------------------------------ candidates */
 
-/* x[round, row, ...] w, summed over none of the first two, in a type whose w a step packs once (products/dot_step.c). */
+/* x[round, row, ...] w, not summed over the first two dimensions, in a dtype for which a step packs w once (products/dot_step.c). */
 static bool is_product_of_rounds(const mf_eqn *d)
 {
     if (!d || d->op != &mf_op_dot_general)
@@ -40,7 +42,7 @@ static bool pays(const mf_eqn *d)
         depth *= d->in[0]->type->dims[summed->at[i]];
     if (!made->size || depth < 1 || depth > DEPTH)
         return false;
-    int64_t work = made->size / made->dims[0] * depth; /* of a round */
+    int64_t work = made->size / made->dims[0] * depth; /* per round */
     return work > ROUND_WORK && work >= RUN_WORK / made->dims[0];
 }
 
@@ -69,7 +71,7 @@ bool mf_native_feeds(const mf_eqn *e, const mf_eqn *reader)
 
 static void copy(mf_rewrite *r, const mf_eqn *e, mf_variable **in) { mf_rewrite_copy(r, e, in); }
 
-/* The product of one round: of x[row, ...]. */
+/* The product of one round, of x[row, ...]. */
 static mf_variable *product_of_round(mf_builder *b, const mf_eqn *d, mf_variable *x, mf_variable *w, const mf_type *type)
 {
     mf_dot_params p = *(const mf_dot_params *)d->params;
@@ -82,7 +84,7 @@ static mf_variable *product_of_round(mf_builder *b, const mf_eqn *d, mf_variable
     return mf_rewrite_to_type(b, mf_emit_eqn(b, &mf_op_dot_general, &p, in, 2)->out[0], type);
 }
 
-/* Inputs: the constants, the products' second operands, the carry, a round's parts of the rest. */
+/* The new body. Inputs: the constants, the products' second operands, the carry, and the rest's parts of a round. */
 static mf_program *body_of(const feeder *f, const mf_eqn *scan, mf_error_object **error)
 {
     const mf_scan_params *s = scan->params;
@@ -112,7 +114,7 @@ static mf_program *body_of(const feeder *f, const mf_eqn *scan, mf_error_object 
     return mf_rewrite_finish(&r, error);
 }
 
-/* Decides for one scan. False: *error. */
+/* Decides about one scan. False: *error. */
 static bool feed_scan(feeder *f, int index, mf_error_object **error)
 {
     const mf_eqn *e = f->p->eqns[index];

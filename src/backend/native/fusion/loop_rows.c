@@ -10,11 +10,11 @@
 enum { LEAST_ROWS = 8, MOST_PARTS = 16 };
 
 typedef struct row_cut {
-    int64_t rows, some; /* of the whole, of a part */
-    bool *has;          /* by variable: its first dimension is that of the rows */
+    int64_t rows, some; /* of the whole; of a part */
+    bool *has;          /* by variable: its first dimension counts the rows */
 } row_cut;
 
-/* ------------------------------------------------------------------ whether rows are apart */
+/* ------------------------------------------------------------------ whether rows are independent */
 
 static bool begins_with(const mf_type *t, int64_t rows) { return t->rank > 0 && t->dims[0] == rows; }
 
@@ -26,14 +26,14 @@ static bool all_have(const row_cut *c, const mf_eqn *e)
     return true;
 }
 
-/* The first dimension of the left operand is neither summed nor one of a batch, so it is the result's. */
+/* The left operand's first dimension is neither summed nor a batch dimension, so it is the result's first. */
 static bool product_keeps(const row_cut *c, const mf_eqn *e)
 {
     const mf_dot_params *p = e->params;
     return c->has[e->in[0]->id] && !c->has[e->in[1]->id] && !p->lhs_batch->count && !mf_ints_has(p->lhs_contract, 0);
 }
 
-/* The result of an equation with operands that have rows has them too. */
+/* Whether the result has the rows if the operands do. */
 static bool keeps(const row_cut *c, const mf_eqn *e)
 {
     const mf_type *t = e->out[0]->type;
@@ -58,7 +58,7 @@ static bool keeps(const row_cut *c, const mf_eqn *e)
     return e->op->reduced == MF_REDUCED_AXES && !mf_ints_has(((const mf_axes_params *)e->params)->axes, 0);
 }
 
-/* All rows alike: the same for some of them. */
+/* All rows are equal, so a part has the same value with fewer rows. */
 static bool repeats(const row_cut *c, const mf_eqn *e)
 {
     return e->op == &mf_op_broadcast_in_dim && begins_with(e->out[0]->type, c->rows) &&
@@ -149,7 +149,7 @@ static mf_program *body_of(row_cut *c, const mf_program *p, mf_error_object **er
     return mf_rewrite_finish(&r, error);
 }
 
-/* 1: there are no rows, or too few. *rows: of the whole. */
+/* *rows: of the whole. 1: there are no rows, or too few. */
 static int64_t count_parts(const mf_program *body, int64_t consts, int64_t *rows)
 {
     if (body->in_count <= consts || !body->in[consts]->type->rank)

@@ -1,12 +1,11 @@
-/* while and scan over rather small values as one step. Condition and body are kernels of their own. What is carried lies in two buffers by
- * turns, so the kernels' values are placed once for the even and once for the odd iterations, and an iteration runs nothing but their
- * steps.
- * The second tier is the whole loop as one function (llvm/emit/repeat.c), to which a run switches between two iterations. A loop that has
- * no such function, takes long, and whose rows do not depend on each other is one loop for each part of the rows, all at once
- * (loop_rows.c); what such a loop stacks is written row by row at once where it is only read so, and operands whose rows lie apart are
- * copied a round at a time.
- * Invariant: what is carried is small or made anew every time, so copying what a body hands on unchanged costs little; other loops are
- * left to the runtime, which moves memory along instead. */
+/* while and scan over rather small values as one step. Condition and body are kernels of their own. The carry alternates between two
+ * buffers, so the kernels' values are placed once for even and once for odd iterations, and an iteration only runs their steps.
+ * The second tier is the whole loop as one function (llvm/emit/repeat.c), to which a run switches between two iterations. A loop without
+ * such a function that takes long and whose rows are independent becomes one loop for each part of the rows, all in parallel (loop_rows.c).
+ * What such a loop stacks is written in rows at once if it is only read that way, and operands with separate rows are copied a round at a
+ * time.
+ * Invariant: the carry is small or made anew in every iteration, so copying what a body passes on unchanged costs little; other loops
+ * are left to the runtime, which moves memory instead. */
 #include "backend/native/fusion/loop_step.h"
 #include "backend/native/llvm/tier_up.h"
 #include "ops/params.h"
@@ -14,27 +13,27 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* LOOK: iterations after which a run looks whether there is a second tier. SOON: nanoseconds of a run that are worth its compilation if the
- * program runs a few times. PARTS: those of a run that are worth several cores. */
+/* LOOK: iterations between two checks for a second tier. SOON: nanoseconds of a run that are worth compiling if the program runs a few
+ * times. PARTS: nanoseconds of a run that are worth several cores. */
 enum { SMALL_BYTES = 4096, MOST_BYTES = 1 << 16, MOST_EQUATIONS = 256, LOOK = 64, SOON = 100000, PARTS = 200000 };
 
-typedef struct moving { /* a value of the body that lies elsewhere in every iteration */
+typedef struct moving { /* a value of the body that moves by `bytes` with every iteration */
     int value;
     int64_t bytes;
 } moving;
 
-typedef struct turned_result { /* a stacked result [round, row, ...] that is written as [row, round, ...] */
+typedef struct turned_result { /* a stacked result [round, row, ...] that is stored as [row, round, ...] */
     int result;
-    size_t offset; /* of a round's, in the room for them */
+    size_t offset; /* of a round's part, in the buffer for them */
 } turned_result;
 
-typedef struct gathered_operand { /* of a round's rows, which lie apart */
+typedef struct gathered_operand { /* an operand whose rows of one round are not contiguous */
     int input;                    /* of the body */
-    int64_t at, round, row;       /* bytes: where the first round's first row is; to the next ones */
-    size_t offset;                /* of a round's, in the room for them */
+    int64_t at, round, row;       /* bytes: offset of the first round's first row; strides of rounds and of rows */
+    size_t offset;                /* of a round's part, in the buffer for them */
 } gathered_operand;
 
-typedef struct hoisted_part { /* what a step of the body makes once a run */
+typedef struct hoisted_part { /* what a step of the body makes once per run */
     const mf_native_step *step;
     size_t offset;
 } hoisted_part;
@@ -42,32 +41,32 @@ typedef struct hoisted_part { /* what a step of the body makes once a run */
 typedef struct loop_step {
     mf_native_step step;
     mf_loop_plan plan;
-    const mf_program *whole; /* the body for all rows; plan.body is for one of the parts */
+    const mf_program *whole; /* the body for all rows; plan.body is for one part */
     int parts;
     int hoisted_count;
     hoisted_part *hoisted;
     size_t hoisted_bytes;
-    int64_t *offset; /* by carry, and one more: the size of each of the two places */
+    int64_t *offset; /* by carry, plus one: the size of each of the two buffers */
     int moving_count;
     moving *moving;
     int turned_count;
     turned_result *turned;
     int gathered_count;
     gathered_operand *gathered;
-    size_t rows_bytes; /* room for a round's turned results and gathered operands */
-    int places;        /* room for pointers to operands and results of the condition or the body */
+    size_t rows_bytes; /* size of the buffer for a round's turned results and gathered operands */
+    int places;        /* number of pointers to operands and results of the condition or the body */
 } loop_step;
 
-/* ------------------------------------------------------------------ which */
+/* ------------------------------------------------------------------ which loops */
 
-/* A carry that is larger is made anew in every iteration, by something that would not write over the last one. */
+/* A larger carry is made anew in every iteration, by an equation that would not write over the last one. */
 static bool carries_well(const mf_variable *v)
 {
     const mf_eqn *e = v->producer;
     return v->type->bytes <= SMALL_BYTES || (e && ((e->op->flags & MF_OP_ELEMENTWISE) || e->op == &mf_op_dot_general));
 }
 
-/* The first `consts` inputs are read where they lie, so they may be large. */
+/* The first `consts` inputs are read in place, so they may be large. */
 static bool takes_program(const mf_program *p, int64_t consts)
 {
     if (p->eqn_count > MOST_EQUATIONS)
@@ -108,7 +107,7 @@ typedef struct turns {
     char *hoisted;
     int64_t part;
     char *carry[2], *flag, *rows, *cond_scratch, *body_scratch;
-    void **cond[2], **body[2]; /* values */
+    void **cond[2], **body[2]; /* values of the condition, of the body; by turn */
 } turns;
 
 static size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
@@ -121,10 +120,10 @@ static char *take(char **room, size_t bytes)
 }
 
 static size_t value_bytes(const mf_native_kernel *k) { return (size_t)k->plan.value_count * sizeof(void *); }
-/* Behind the body's values stands what is hoisted. */
+/* The body's values, then what is hoisted. */
 static size_t body_value_bytes(const loop_step *s) { return value_bytes(s->plan.body) + (size_t)s->hoisted_count * sizeof(void *); }
 
-/* Where a round's part of an operand or a result lies. */
+/* The offset of a round's part of an operand or a result. */
 static int64_t at_round(const turns *t, int64_t index, const mf_variable *whole, const mf_variable *part)
 {
     return index * whole->type->bytes + t->part * part->type->bytes;
@@ -141,7 +140,7 @@ static void place_cond(turns *t, int turn, const void **in)
     mf_native_find_values(s->plan.cond, in, out, t->cond_scratch, t->cond[turn]);
 }
 
-/* The turn's first iteration is number `turn`. */
+/* Places the values for every second iteration, beginning with number `turn`. */
 static void place_body(turns *t, int turn, const void **in, void **out)
 {
     const loop_step *s = t->s;
@@ -203,7 +202,7 @@ static size_t room_bytes(const loop_step *s)
 
 static int64_t round_of(const loop_step *s, int64_t done) { return s->plan.reverse ? s->plan.length - 1 - done : done; }
 
-/* For round `done`, from where the rows have it. */
+/* Copies round `done` of gathered operands from their rows. */
 static void get_gathered(const turns *t, int64_t done)
 {
     const loop_step *s = t->s;
@@ -218,7 +217,7 @@ static void get_gathered(const turns *t, int64_t done)
     }
 }
 
-/* Of round `done`, to where the rows have it. */
+/* Copies round `done` of turned results to their rows. */
 static void put_turned(const turns *t, int64_t done)
 {
     const loop_step *s = t->s;
@@ -241,7 +240,7 @@ static bool goes_on(const turns *t, int64_t done, int turn, mf_error_object **er
     return !*error && mf_load_i64(cond->program->out[0]->type->dtype, t->flag);
 }
 
-/* Iterations until there are no more, or a second tier. Gives how many; their number's last bit says in which place the carry is. */
+/* Runs iterations until the loop ends, or a second tier exists. Returns their number; its last bit says which buffer holds the carry. */
 static int64_t repeat(turns *t, mf_error_object **error)
 {
     const loop_step *s = t->s;
@@ -266,7 +265,7 @@ static int64_t repeat(turns *t, mf_error_object **error)
     return done;
 }
 
-/* What the step's operands and results are to the second tier; the carry comes from this place, or the operands. */
+/* Runs the second tier on the step's operands and results; the carry comes from `carry`, or if NULL from the operands. */
 static void run_compiled(const loop_step *s, mf_loop_fn *loop, void *const *values, const char *carry, int64_t from, char *room)
 {
     void **in = (void **)(void *)room, **out = in + s->step.in_count;
@@ -280,7 +279,7 @@ static void run_compiled(const loop_step *s, mf_loop_fn *loop, void *const *valu
     loop(in, out, from, s->plan.length);
 }
 
-/* The rounds of one part of the rows, which is all of them where there is but one. */
+/* Runs the rounds of one part of the rows; with a single part, of all rows. */
 static mf_error_object *run_part(const loop_step *s, void *const *values, char *pointers, char *hoisted, int64_t part, char *room)
 {
     const mf_program *p = s->plan.body->program;
@@ -396,7 +395,7 @@ static bool is_turned(const loop_step *s, int result)
     return false;
 }
 
-/* The transpose of rounds and rows that alone reads the stacked result. */
+/* The transpose of rounds and rows, if it is the only reader of the stacked result. */
 static const mf_eqn *turn_of(const mf_build *b, const mf_variable *stacked)
 {
     const mf_eqn *t = b->vars[stacked->id].only_reader;
@@ -409,7 +408,7 @@ static const mf_eqn *turn_of(const mf_build *b, const mf_variable *stacked)
     return from->count >= 2 ? t : NULL;
 }
 
-/* Only of a loop for parts of the rows, which no second tier replaces. out: what the step makes. */
+/* Only for a loop in parts of the rows, which no second tier replaces. out: the variables that the step makes. */
 static void find_turned(mf_build *b, loop_step *s, const mf_eqn *e, mf_variable **out)
 {
     s->turned = mf_build_get(b, (size_t)e->out_count, sizeof *s->turned);
@@ -423,7 +422,7 @@ static void find_turned(mf_build *b, loop_step *s, const mf_eqn *e, mf_variable 
     }
 }
 
-/* Whether each round's rows lie apart, though each row's elements are neighbours. */
+/* Whether a round's rows are not contiguous, but each row is. */
 static bool lies_by_rows(const mf_layout *l, const mf_type *type)
 {
     int64_t inner = 1;
@@ -433,7 +432,7 @@ static bool lies_by_rows(const mf_layout *l, const mf_type *type)
     return type->rank > 1 && type->size && l->strides[1] != inner;
 }
 
-/* Only of a loop for parts of the rows, as above. in: what the step reads. */
+/* Only for a loop in parts of the rows, as above. in: the variables that the step reads. */
 static void find_gathered(mf_build *b, loop_step *s, const mf_eqn *e, mf_variable **in)
 {
     s->gathered = mf_build_get(b, (size_t)e->in_count, sizeof *s->gathered);
@@ -501,7 +500,7 @@ static void compile_programs(mf_build *b, loop_step *s, const mf_eqn *e)
 
 static double cost_of_turn(const loop_step *s) { return s->plan.body->kernel.cost + (s->plan.cond ? s->plan.cond->kernel.cost : 0) + 20; }
 
-/* A body for part of the rows, where that is worth it. */
+/* Makes a body for a part of the rows, if that is worth it. */
 static void cut_rows(mf_build *b, loop_step *s)
 {
     s->parts = 1;
@@ -560,9 +559,9 @@ bool mf_build_loop(mf_build *b, const mf_eqn *e)
     s->step.out_count = e->out_count;
     s->step.scratch_bytes = pointer_bytes(&s->step) + s->hoisted_bytes + (size_t)s->parts * room_bytes(s);
     s->step.run = run;
-    s->step.form = s->parts == 1 ? form_of : NULL; /* plan.body is for a part of the rows alone */
+    s->step.form = s->parts == 1 ? form_of : NULL; /* plan.body is for a part of the rows only */
     double turn = cost_of_turn(s) * s->parts;
-    s->step.cost = (s->plan.cond ? 1000 : (double)s->plan.length) * turn; /* nobody knows how often a while turns */
+    s->step.cost = (s->plan.cond ? 1000 : (double)s->plan.length) * turn; /* the number of iterations of a while is unknown */
     if (s->parts == 1)
         add_second_tier(b, s, turn);
     mf_build_step(b, &s->step, operands, e->in_count, results, e->out_count);

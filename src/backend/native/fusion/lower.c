@@ -1,6 +1,6 @@
-/* The emitter that records what ops lower themselves to: an equation becomes primitive nodes of its group, each of which a tile kernel
- * can run and most of which LLVM can emit. A kernel value is a node's number plus one; 0 says that there is no kernel for it.
- * Invariant: f16 and bf16 take part in arithmetic as f32 only, and are rounded once an equation. */
+/* The emitter that records what ops lower to: an equation becomes primitive nodes of its group, each of which a tile kernel can run, and
+ * most of which LLVM can emit. A kernel value is 1 + a node's number; 0 means that there is no kernel for it.
+ * Invariant: f16 and bf16 take part in arithmetic as f32 only, and are rounded once per equation. */
 #include "backend/native/segment_build.h"
 #include "backend/native/kernels/kernels.h"
 
@@ -28,7 +28,8 @@ int mf_node_append(mf_build *b, mf_group *g, const mf_node *node)
 static recorder *of(mf_kernel_builder *k) { return (recorder *)(void *)k; }
 static mf_node *node_of(const recorder *r, mf_kernel_value v) { return &r->group->nodes[v - 1]; }
 
-/* Whether the node is an f32 that bf16 has too: widened from there, or one of such by an operation that makes no other magnitudes. */
+/* Whether the node is an f32 value that bf16 can represent: widened from bf16, or computed from such values by an operation that creates
+ * no new magnitudes. */
 static bool is_bf16(const mf_group *g, const mf_node *x)
 {
     static const char *const choosing[] = { "max", "min", "neg", "abs" };
@@ -104,7 +105,7 @@ static mf_kernel_value choose(mf_kernel_builder *k, mf_kernel_value mask, mf_ker
     return append(r, &node);
 }
 
-/* From stored dtype to stored dtype; what was converted already is found again. */
+/* Converts between stored dtypes; reuses an earlier conversion. */
 static mf_kernel_value convert_to(recorder *r, mf_dtype to, mf_kernel_value a)
 {
     if (!a || node_of(r, a)->dtype == to)

@@ -1,5 +1,5 @@
-/* Fused loops by tile kernels: each node's block lies in memory, in a buffer that stays in the nearest cache, or where the result goes.
- * Invariant: within a block every load is read before anything is stored that might lie in its place. */
+/* Fused loops by tile kernels: each node's block is in memory, in a buffer that stays in the nearest cache, or in the result.
+ * Invariant: within a block everything is loaded before anything is stored that might share its memory. */
 #include "backend/native/fusion/tile_loop.h"
 
 #include <string.h>
@@ -16,7 +16,7 @@ static int last_reader(const mf_group *g, int node)
     return last;
 }
 
-/* No node after this one reads memory in which its result might lie. */
+/* Whether no node after this one reads memory that its result might share. */
 static bool may_store_early(const mf_fused_loop *s, int node)
 {
     const mf_group *g = &s->group;
@@ -51,20 +51,19 @@ typedef struct buffers {
 static int take_buffer(const mf_fused_loop *s, buffers *f, int node, bool for_ever)
 {
     int last = for_ever ? s->group.count : last_reader(&s->group, node), i = 0;
-    for (int k = node; k < s->group.count; k++) /* a bitcast reads its operand as long as it lives itself */
+    for (int k = node; k < s->group.count; k++) /* a bitcast reads its operand's buffer for as long as it lives itself */
         if (s->group.nodes[k].kind == MF_NODE_BITCAST && s->group.nodes[k].in[0] == node && last_reader(&s->group, k) > last)
             last = s->group.count;
     if (s->plan.out_slot[node] >= 0)
-        last = s->group.count; /* copied at the end of the block */
-    while (i < f->count &&
-           (for_ever || f->free_after[i] >= node)) /* what is filled once may not lie where the next block's first nodes write */
+        last = s->group.count;                                     /* copied at the end of the block */
+    while (i < f->count && (for_ever || f->free_after[i] >= node)) /* filled once: not where the next block's first nodes write */
         i++;
     f->count += i == f->count;
     f->free_after[i] = last;
     return i;
 }
 
-/* Whether the bits of this node are a result, by themselves or under another type. */
+/* Whether the bits of this node are a result, directly or through bitcasts. */
 static bool is_result(const mf_fused_loop *s, int node)
 {
     bool result = s->plan.out_slot[node] >= 0;
@@ -83,7 +82,7 @@ static void place_tile(mf_fused_loop *s, buffers *f, int i)
     };
     memcpy(t->in, x->in, sizeof t->in);
     t->fixed = x->kind == MF_NODE_CONSTANT || (mf_node_walks(x) && l->splat);
-    /* What a block copies out at its end must be safe from results that are written over what was loaded. */
+    /* What a block copies out at its end must not be overwritten by results that share the memory of loads. */
     if (x->kind == MF_NODE_LOAD && l->flat && !t->fixed && !is_result(s, i)) {
         t->place = MF_TILE_MEMORY;
     } else if (x->kind == MF_NODE_BITCAST) {
@@ -183,7 +182,7 @@ static void count_up(void *out, mf_dtype dtype, int64_t first, int64_t stride, i
     }
 }
 
-/* Elements [at, at + n) of a load that walks in its own way. */
+/* Copies elements [at, at + n) of a load that is not contiguous. */
 static void walk(const mf_group_plan *plan, int node, const void *memory, char *out, int64_t at, int64_t n)
 {
     const mf_load *l = &plan->loads[node];

@@ -1,4 +1,4 @@
-/* The public face of the kernels: finds the tier of this machine once and calls through its table. */
+/* The public interface of the kernels: finds the tier of this machine once and calls through its table. */
 #define _GNU_SOURCE
 #include "kernels.h"
 
@@ -37,7 +37,8 @@ const mf_tier *mf_tier_named(const char *name)
 static const char *const names[] = { "avx512", "avx2", "generic" };
 enum { TIERS = sizeof names / sizeof *names };
 
-/* The tier that MF_CPU_ISA names or the best, whichever is less. amx and avx512_bf16 cap oneDNN only: our kernels use no bf16 instructions. */
+/* The tier that MF_CPU_ISA names or the best one of this machine, whichever is lower. amx and avx512_bf16 cap oneDNN only: our kernels
+ * use no bf16 instructions. */
 static const mf_tier *choose_tier(void)
 {
     static _Atomic bool said;
@@ -58,7 +59,7 @@ static const mf_tier *choose_tier(void)
 
 const mf_tier *mf_tier_current(void)
 {
-    static _Atomic(const mf_tier *) chosen; /* every thread would choose the same */
+    static _Atomic(const mf_tier *) chosen; /* every thread makes the same choice */
     const mf_tier *tier = atomic_load_explicit(&chosen, memory_order_acquire);
     if (tier)
         return tier;
@@ -128,7 +129,7 @@ bool mf_pool_sum(mf_dtype dtype, const mf_pool *pool, const void *x, void *y)
     return mf_tier_current()->dense->pool_sum(dtype, &plan, x, y);
 }
 
-/* ---- the rest goes straight through ---- */
+/* ---- plain forwarding ---- */
 
 void mf_gemm_f32(const mf_gemm *shape, const float *a, const float *b, float *c) { mf_tier_current()->dense->gemm_f32(shape, a, b, c); }
 
@@ -160,7 +161,7 @@ int64_t mf_winograd_tiles(const mf_winograd *g) { return (g->out[0] + 1) / 2 * (
 
 int64_t mf_winograd_packed(const mf_winograd *g) { return 16 * g->channels[0] * g->channels[1]; }
 
-/* A block's points and products, and the sum of the kernel's points; winograd_rooms cuts it so. */
+/* The points of a block's operand and products, and the sums of the kernel's points, as winograd_rooms lays them out. */
 size_t mf_winograd_scratch(const mf_winograd *g, bool weights)
 {
     const int64_t block = mf_winograd_block_tiles(g);

@@ -1,8 +1,7 @@
 /* What one instruction-set tier offers: the same kernels, compiled once per tier from the same .inc files.
  *
- * Invariant: all tiers give the same bits. Therefore elementwise code may not depend on the vector width, a reduction
- * follows an order written down in its file (16 lanes, whatever the hardware's width), and a fused multiply-add is
- * fused in every tier.
+ * Invariant: all tiers give the same bits. So elementwise code must not depend on the vector width, a reduction follows the order
+ * documented in its file (16 lanes, whatever the hardware's width), and a fused multiply-add is fused in every tier.
  * Private to kernels/ and its test; users include kernels.h. */
 #ifndef MF_BACKEND_NATIVE_KERNELS_TIER_H
 #define MF_BACKEND_NATIVE_KERNELS_TIER_H
@@ -15,7 +14,7 @@ typedef struct mf_tile_entry {
     mf_tile_fn *run;
 } mf_tile_entry;
 
-/* A pool with its defaults filled in and missing spatial dimensions in front, of size 1. */
+/* A pool with defaults filled in, and missing spatial dimensions prepended with size 1. */
 typedef struct mf_pool_plan {
     int64_t batch, channels;
     int64_t in[3], out[3], window[3], stride[3], dilation[3], base[3], low[3];
@@ -48,7 +47,7 @@ typedef struct mf_reduce_kernels {
     bool (*all)(mf_reducer, mf_dtype, const void *const *in, size_t inputs, void *out, size_t n, bool stream);
 } mf_reduce_kernels;
 
-typedef struct mf_line_type { /* of one dtype; see kernels.h */
+typedef struct mf_line_type { /* for one dtype; see kernels.h */
     void (*join_run)(mf_reducer how, void *out, const void *in, int64_t n);
     void (*join_each)(mf_reducer how, char *out, const int64_t *to, const char *in, const int64_t *from, int64_t n);
     void (*run_lines)(mf_reducer how, const void *in, void *out, int64_t lines, int64_t n, int64_t apart, int64_t step);
@@ -88,7 +87,7 @@ extern const mf_line_kernels mf_line_generic, mf_line_avx2, mf_line_avx512;
 /* The best tier of this machine, capped by MF_CPU_ISA; decided once. */
 const mf_tier *mf_tier_current(void);
 
-/* NULL where this machine can't run it. */
+/* NULL if this machine cannot run it. */
 const mf_tier *mf_tier_named(const char *name);
 
 void mf_pool_make_plan(mf_pool_plan *plan, const mf_pool *pool);

@@ -1,11 +1,12 @@
-/* LLVM behind one function: IR text in, machine code out. The library is opened when the first loop nest is to be compiled, never
- * before, and code lives until who asked for it frees it, or the process ends.
- * The texts are vector code already, so no passes over IR are run: O2's gave 0 to 4 % on chains, Adam, activations and elementary
- * functions, for twice the compile time. Code generation is at its default level; without optimisation it loses to the tile kernels.
- * Invariant: everything here runs under one lock, which the process's end takes for good; no floating-point operation is contracted or
+/* LLVM behind one function: IR text in, machine code out. The library is opened when the first loop nest is to be compiled, never before;
+ * code lives until it is freed, or the process ends.
+ * The texts are vector code already, so no IR passes are run: O2 gained 0 to 4 % on chains, Adam, activations and elementary functions, for
+ * twice the compile time. Code generation is at its default level; without optimisation it loses to the tile kernels.
+ * Invariant: everything here runs under one lock, which the end of the process takes for good; no floating-point operation is contracted or
  * reassociated. Anything that fails gives NULL, and tile kernels do the work.
  * When LLVM gets no memory it ends the process. So it is entered only while there is memory to spare; if it wants to end the process all
- * the same, that is caught here and LLVM is not entered any more, for its locks may be held for good. What it made before stays in use. */
+ * the same, that is caught here, and LLVM is not entered any more, because its locks may be held for good. What it made before stays in
+ * use. */
 #include "backend/native/llvm/llvm.h"
 
 #include "backend/native/kernels/kernels.h"
@@ -75,7 +76,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool closed;
-static _Thread_local bool inside; /* this thread has the lock */
+static _Thread_local bool inside; /* this thread holds the lock */
 
 #define POINTER(name) __typeof__(&name) name;
 static struct {
@@ -84,7 +85,7 @@ static struct {
     bool tried;
 } lib;
 
-/* A message of LLVM's, dropped. True when there was one. */
+/* Drops an error message of LLVM; whether there was one. */
 static bool failed(LLVMErrorRef error)
 {
     if (!error)
@@ -114,7 +115,7 @@ static bool start_target(void *handle)
 static bool start_target(void *handle) { return (void)handle, false; }
 #endif
 
-/* The machine as it is, or the level that MF_CPU_ISA caps it to. */
+/* For this machine, or for the level that MF_CPU_ISA limits it to. */
 static LLVMTargetMachineRef make_machine(void)
 {
     char *triple = lib.LLVMGetDefaultTargetTriple(), *message = NULL;
@@ -138,10 +139,10 @@ static LLVMTargetMachineRef make_machine(void)
     return machine;
 }
 
-/* At the process's end those of LLVM's statics that were there when libLLVM was opened are destroyed, after this. */
+/* When the process ends, the statics that LLVM had when libLLVM was opened are destroyed after this. */
 static void close_at_end(void) { (void)mf_llvm_close(); }
 
-/* Where there is no memory for code the first tier serves. */
+/* If code cannot be made executable, the first tier does the work. */
 static bool may_make_code(void)
 {
     static _Atomic bool said;
@@ -151,10 +152,10 @@ static bool may_make_code(void)
     return allowed;
 }
 
-/* libLLVM maps 190 MiB; loops of many operations took 36. */
+/* bytes of free memory required: libLLVM maps 190 MiB; loops of many operations took 36 */
 enum { TO_LOAD = 384 << 20, TO_COMPILE = 128 << 20 };
 
-/* Of whom: this library, or the host, whose threads find what LLVM does without handlers. */
+/* Called by a thread of this library, or by a thread of the host that uses LLVM without handlers of its own. */
 static void end_of_memory(void *context, const char *reason, bool crash)
 {
     (void)context, (void)crash;
@@ -169,13 +170,13 @@ static void fatal(const char *reason)
 {
     if (inside)
         mf_guard_leave();
-    fprintf(stderr, "LLVM ERROR: %s\n", reason); /* and exits */
+    fprintf(stderr, "LLVM ERROR: %s\n", reason); /* LLVM then exits */
 }
 
 static void install_handlers(void *library)
 {
     void (*install)(void (*handler)(void *, const char *, bool), void *context);
-    if (mf_symbol_bind(library, "_ZN4llvm31install_bad_alloc_error_handlerEPFvPvPKcbES0_", &install)) /* C's interface has none for it */
+    if (mf_symbol_bind(library, "_ZN4llvm31install_bad_alloc_error_handlerEPFvPvPKcbES0_", &install)) /* not in LLVM's C interface */
         install(end_of_memory, NULL);
     lib.LLVMInstallFatalErrorHandler(fatal);
 }
@@ -192,7 +193,7 @@ static void make_jit(void *unused)
         lib.jit = NULL;
 }
 
-/* The lock is held. */
+/* Stops using LLVM; the lock is held. */
 static void give_up(void)
 {
     static _Atomic bool said;
@@ -256,7 +257,7 @@ static void compile_text(void *of)
     lib.LLVMSetDataLayout(module, lib.LLVMOrcLLJITGetDataLayoutStr(lib.jit));
     lib.LLVMSetTarget(module, lib.LLVMOrcLLJITGetTripleString(lib.jit));
     LLVMOrcThreadSafeModuleRef owned = lib.LLVMOrcCreateNewThreadSafeModule(module, context);
-    lib.LLVMOrcDisposeThreadSafeContext(context); /* the module keeps it */
+    lib.LLVMOrcDisposeThreadSafeContext(context); /* the module keeps the context */
     LLVMOrcExecutorAddress address = 0;
     LLVMOrcResourceTrackerRef made = lib.LLVMOrcJITDylibCreateResourceTracker(lib.LLVMOrcLLJITGetMainJITDylib(lib.jit));
     if (!failed(lib.LLVMOrcLLJITAddLLVMIRModuleWithRT(lib.jit, made, owned)) && !failed(lib.LLVMOrcLLJITLookup(lib.jit, &address, name)))
@@ -268,10 +269,10 @@ static void compile_text(void *of)
     c->run = run;
 }
 
-/* ------------------------------------------------------------------ who may */
+/* ------------------------------------------------------------------ locking */
 
-/* A fork waits until nobody is inside: what libLLVM and the C library hold meanwhile, the list of handlers for one, would be held for
- * good in the child. */
+/* A fork waits until no thread is inside LLVM: locks that libLLVM and the C library hold meanwhile, for example of the list of exit
+ * handlers, would be held for good in the child. */
 static void before_fork(void)
 {
     if (!inside)
@@ -286,7 +287,8 @@ static void after_fork(void)
 
 static void watch_forks(void) { pthread_atfork(before_fork, after_fork, after_fork); }
 
-/* A thread that may be about to end the process, and those that want in, see each other: it says since when, they say that they are. */
+/* A thread that may be about to end the process and threads that want to enter LLVM must see each other: the former sets held_until, the
+ * latter count themselves in `busy`. */
 static atomic_int busy;
 static atomic_llong held_until; /* ns */
 enum { HOLD_MS = 50 };
@@ -338,7 +340,7 @@ static bool enter(void)
         return false;
     }
     inside = true;
-    if (!lib.tried && mf_memory_to_spare(TO_LOAD)) { /* else a later call tries again */
+    if (!lib.tried && mf_memory_to_spare(TO_LOAD)) { /* otherwise a later call tries again */
         load();
         lib.tried = true;
     }
@@ -388,7 +390,7 @@ void mf_llvm_free(void *code)
 
 bool mf_llvm_close(void)
 {
-    if (inside || mf_process_forked()) /* LLVM itself calls exit; or its user is another process's thread */
+    if (inside || mf_process_forked()) /* LLVM itself calls exit; or the user of LLVM is a thread of another process */
         return false;
     pthread_mutex_lock(&lock);
     closed = true;

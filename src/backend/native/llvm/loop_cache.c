@@ -1,7 +1,7 @@
-/* Compiled loop nests by the text that they were made from: equal groups give equal texts, which are compiled once. Of those that no kernel
- * holds, the ones that were got last are kept, up to a number.
- * Invariants: the table's lock is never held while something is compiled, so who only looks never waits for a compilation; one text is
- * compiled at a time; what is held stands in the table and keeps its code. */
+/* Compiled loop nests, found by the text that they were made from: equal groups give equal texts, which are compiled once. A limited number
+ * of loops that no kernel uses are kept, the most recently used ones.
+ * Invariants: the table's lock is not held during a compilation, so a lookup never waits for one; one text is compiled at a time; a loop
+ * in use stays in the table and keeps its code. */
 #include "backend/native/llvm/llvm.h"
 
 #include "backend/native/kernels/kernels.h"
@@ -15,7 +15,7 @@ _Atomic int mf_loop_cache_most = 1024;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER, making = PTHREAD_MUTEX_INITIALIZER;
 static mf_hash_map table; /* guarded by `lock` */
 static int64_t gets;
-static _Atomic int loops; /* in the table, read without the lock */
+static _Atomic int loops; /* number in the table; read without the lock */
 
 bool mf_llvm_can(const mf_group *g)
 {
@@ -33,7 +33,7 @@ void mf_loop_text_free(mf_loop_text *t)
     *t = (mf_loop_text){ 0 };
 }
 
-/* The text is t's from now on; false, with nothing left, when it failed. */
+/* Moves the text into t. False: emission failed, and everything is freed. */
 static bool take(mf_loop_text *t, mf_ir *ir)
 {
     *t = (mf_loop_text){ ir->text, 0 };
@@ -59,7 +59,7 @@ WRITER(mf_loop_write_rows, mf_rows_plan, mf_ir_rows)
 WRITER(mf_loop_write_repeat, mf_loop_plan, mf_ir_repeat)
 #undef WRITER
 
-/* NULL: it is not in the table. */
+/* NULL: not in the table. */
 static mf_cached_loop *find(const mf_loop_text *t)
 {
     pthread_mutex_lock(&lock);
@@ -93,7 +93,7 @@ void mf_loop_release(mf_cached_loop *l)
 
 int mf_loop_cache_count(void) { return atomic_load(&loops); }
 
-/* The one that nobody holds and that was got before all others, or NULL. The lock is held. */
+/* The unused loop that was used least recently, or NULL. The lock is held. */
 static mf_cached_loop *find_oldest(void)
 {
     mf_cached_loop *oldest = NULL;
@@ -122,7 +122,7 @@ static void free_loop(mf_cached_loop *l)
     mf_free(l);
 }
 
-/* NULL, with nothing kept, when memory is out: another attempt may succeed. */
+/* NULL: memory is out, and nothing is kept; another attempt may succeed. */
 static mf_cached_loop *make(const mf_loop_text *t)
 {
     mf_cached_loop *l = mf_calloc(1, sizeof *l);

@@ -1,12 +1,12 @@
-/* The second compile tier: loop nests made by LLVM on a thread of its own, which replace the tile kernels under running calls.
+/* The second compile tier: loop nests compiled by LLVM on a thread of its own, which replace the tile kernels while calls run.
  *
  * A step begins with tile kernels, which need no compilation. Once its runs have taken about as long as a compilation would (2 ms), it
- * asks for its loop; the thread begins a moment later, so that a program that does its work once and ends never loads libLLVM.
- * Measured: tile kernels are ready in 0.02 ms, loops in 3 to 18 ms and libLLVM in 15 to 25; loops run 1.1 times (elementary functions)
- * to 5 times (chains of cheap operations) as fast.
- * Invariants: both tiers give the same bits; a step's loop changes once, from NULL; whatever fails leaves the first tier in place. The
- * thread reads what a step asked for only while `reading` is true, for which the step's end waits; for compilations nobody waits but the
- * process's end. */
+ * requests its loop. The thread begins a moment later, so that a program that does its work once and ends never loads libLLVM. Measured:
+ * tile kernels are ready in 0.02 ms, loops in 3 to 18 ms, libLLVM in 15 to 25 ms; loops run 1.1 times (elementary functions) to 5 times
+ * (chains of cheap operations) as fast.
+ * Invariants: both tiers give the same bits; a step's loop changes once, from NULL; any failure leaves the first tier in place. The
+ * thread reads a step's request only while `reading` is true, and the end of the step waits for that; only the end of the process waits
+ * for compilations. */
 #include "backend/native/llvm/llvm.h"
 #include "base/thread/cancel.h"
 #include "base/thread/stack.h"
@@ -30,15 +30,15 @@ static const mf_tiers default_tiers = MF_TIERS_BACKGROUND;
 
 static struct {
     pthread_mutex_t lock;
-    pthread_cond_t work, news; /* the thread sleeps on the first; who waits for it, on the second */
+    pthread_cond_t work, news; /* the thread sleeps on the first one; threads that wait for it, on the second one */
     bool made, started, stopping, reading, hurry;
     pthread_t thread;
-    mf_tier_up *first, *last, *current; /* waiting; being compiled, or NULL when it has ended meanwhile */
-    int64_t waiting;                    /* with the one being compiled */
+    mf_tier_up *first, *last, *current; /* waiting; being compiled, or NULL if its step has ended meanwhile */
+    int64_t waiting;                    /* including the one being compiled */
     mf_compiler_counters done;
 } up = { .lock = PTHREAD_MUTEX_INITIALIZER, .news = PTHREAD_COND_INITIALIZER };
 
-/* ------------------------------------------------------------------ what is asked for */
+/* ------------------------------------------------------------------ modes */
 
 static mf_tiers from_environment(void)
 {
@@ -111,7 +111,7 @@ bool mf_tier_up_begin(mf_build *b, mf_tier_up *t, mf_loop_writer *write, const v
     t->write = write;
     t->what = what;
     if (tiers == MF_TIERS_LOOPS || (tiers == MF_TIERS_SECOND && hints.soon)) {
-        (void)mf_call_with_stack(make_now, t); /* LLVM takes what it likes; the first tier serves where it cannot have it */
+        (void)mf_call_with_stack(make_now, t); /* LLVM needs much stack; without it the first tier does the work */
     } else if (tiers == MF_TIERS_BACKGROUND && hints.pays) {
         t->each = hints.cost < 1 ? 1 : hints.cost < (double)most ? (int64_t)hints.cost : most;
         take(t, hints.large ? NULL : mf_loop_known(write, what));
@@ -121,12 +121,12 @@ bool mf_tier_up_begin(mf_build *b, mf_tier_up *t, mf_loop_writer *write, const v
 
 /* ------------------------------------------------------------------ the thread */
 
-/* At the process's end libLLVM's destructors must not find the thread at work. llvm.c sees to that as soon as libLLVM is loaded, but
- * while it is being loaded its first destructors are there already. What a thread has to destroy of its own comes before all handlers
- * when it calls exit, so the main thread gets something to destroy, and other threads when they first call the library: those, which may
- * just be ending, wait until nobody is inside, and hold the next one back for as long as exit takes to come to `stop`.
- * The exit of a thread that never called the library may have destroyed part of what is being loaded by the time it comes here. A loader
- * that is not done after a while never will be, and holds the dynamic linker's lock, without which exit cannot end: then the process
+/* When the process ends, libLLVM's destructors must not find the thread at work. llvm.c ensures that once libLLVM is loaded; but while it
+ * is being loaded its first destructors are registered already. A thread's own destructors run before all handlers when it calls exit, so
+ * the main thread gets one, and so do other threads when they first call the library. Those threads may just be ending: they wait until no
+ * thread is inside LLVM, and keep threads from entering for as long as exit takes to reach `stop`.
+ * The exit of a thread that never called the library may have destroyed a part of what is being loaded when it gets here. A loader that
+ * has not finished after a while never will, and it holds the dynamic linker's lock, without which exit cannot end; then the process
  * ends at once, with its status. */
 enum { LOADING_MS = 1000 };
 
@@ -181,17 +181,17 @@ __attribute__((constructor)) static void stop_before_handlers(void)
         __cxa_thread_atexit_impl(stop_first, NULL, &__dso_handle);
 }
 
-/* Another thread that calls exit while libLLVM is being loaded comes to llvm.c's handler as soon as that is registered: a moment later
+/* If another thread calls exit while libLLVM is being loaded, it comes to llvm.c's handler as soon as that is registered; a moment later
  * it is known whether it did. */
 static void open_llvm(void)
 {
-    static bool tried; /* the thread's own */
+    static bool tried; /* used by this thread only */
     if (!tried && mf_llvm_open())
         nanosleep(&(struct timespec){ 0, 2000000 }, NULL);
     tried = true;
 }
 
-/* The lock is held, and held again afterwards. */
+/* Compiles the first loop in the queue. The lock is held before and after. */
 static void make_one(void)
 {
     mf_loop_text text = { 0 };
@@ -228,7 +228,7 @@ static void make_one(void)
     pthread_cond_broadcast(&up.news);
 }
 
-/* A moment after the first request: the program may be about to end, or to ask for more. The lock is held. */
+/* Waits a moment after the first request: the program may be about to end, or to request more. The lock is held. */
 static void settle(void)
 {
     struct timespec until;
@@ -260,7 +260,7 @@ static void *work(void *unused)
     return NULL;
 }
 
-/* The lock is held. Signals are for the host's threads. */
+/* Starts the thread; the lock is held. Signals are left to the host's threads. */
 static void start(void)
 {
     pthread_condattr_t clock;
@@ -313,7 +313,7 @@ static void wait_for_news(void)
     pthread_cond_wait(&up.news, &up.lock);
 }
 
-/* Nobody reads it from now on, nor asks for it. */
+/* Makes sure that the thread does not read the request any more, nor take it. */
 static void call_off(mf_tier_up *t)
 {
     pthread_mutex_lock(&up.lock);
@@ -326,7 +326,7 @@ static void call_off(mf_tier_up *t)
     pthread_mutex_unlock(&up.lock);
 }
 
-/* With the step's kernel: nobody runs it any more. In the child of a fork the thread is another process's. */
+/* Released with the step's kernel, when nothing runs the step any more. In the child of a fork the thread does not exist. */
 static void end(void *object)
 {
     mf_tier_up *t = object;

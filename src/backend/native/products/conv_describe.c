@@ -1,5 +1,5 @@
-/* Recognising convolutions. The gradients come as convolutions too (ops/linalg/conv.c): of the dilated cotangent with the reversed kernel, and of
- * the operand with the cotangent as the kernel. Here they are recognised as what they are, on the layouts as they lie. */
+/* Recognises convolutions. Gradients come as convolutions too (ops/linalg/conv.c): of the dilated cotangent with the reversed kernel,
+ * and of the operand with the cotangent as the kernel. Here they are recognised as gradients, on the layouts in which they lie. */
 #include "backend/native/products/conv_step.h"
 
 static int64_t product_of(const mf_type *t, const mf_intlist *spec)
@@ -32,7 +32,7 @@ static void sizes_of(const mf_layout *l, const mf_intlist *spec, int64_t *out)
         out[i - 2] = l->dims[spec->at[i]];
 }
 
-/* The upper padding under which `in` gives `out` places; oneDNN wants one that fits, and there are `stride` of them. */
+/* The upper padding with which `in` gives `out` places; of the `stride` possible ones, the one that oneDNN accepts. */
 static int64_t high_padding(const mf_dnnl_conv *d, int i, int64_t out)
 {
     int64_t least = (out - 1) * d->stride[i] + (d->kernel[i] - 1) * d->dilation[i] + 1 - d->in[i] - d->pad_low[i];
@@ -59,8 +59,8 @@ static void forward(mf_dnnl_conv *d, const mf_conv_params *p, const mf_layout *x
     }
 }
 
-/* x = the result, dy = lhs, w = the kernel before it was reversed, or what a transposed convolution's is turned into: x gets from place q
- * and kernel place k where q s + k d - P = x, so P = (K - 1) d - low. */
+/* x = the result, dy = lhs, w = the kernel before it was reversed (of a transposed convolution: its reversed kernel). x gets from place
+ * q and kernel place k where q s + k d - P = x, so P = (K - 1) d - low. */
 static void backward_data(mf_dnnl_conv *d, const mf_conv_params *p, const mf_layout *dy, const mf_layout *w, const mf_layout *x)
 {
     d->kind = MF_DNNL_BACKWARD_DATA;
@@ -81,7 +81,8 @@ static void backward_data(mf_dnnl_conv *d, const mf_conv_params *p, const mf_lay
     }
 }
 
-/* The kernel is a cotangent: lhs' batch are the channels and its features the examples; the result's places are the kernel's. */
+/* The kernel is a cotangent: lhs' batch dimension has the channels, and its feature dimension the examples; the result's places are the
+ * kernel's. */
 static void backward_weights(mf_dnnl_conv *d, const mf_conv_params *p, const mf_layout *x, const mf_layout *dy, const mf_layout *w)
 {
     d->kind = MF_DNNL_BACKWARD_WEIGHTS;
@@ -102,7 +103,7 @@ static void backward_weights(mf_dnnl_conv *d, const mf_conv_params *p, const mf_
     }
 }
 
-/* Walks the spatial dimensions the other way round; false unless they all run backwards. */
+/* Reverses the spatial dimensions; false unless all of them run backwards. */
 static bool unreversed(mf_layout *w, const mf_intlist *spec)
 {
     for (int i = 2; i < spec->count; i++) {
@@ -125,7 +126,7 @@ static bool plain(const mf_layout *l)
     return true;
 }
 
-/* An operand where it lies, if oneDNN can walk it, else in memory of its own. */
+/* Reads an operand in place if oneDNN can walk it, else from memory of its own. */
 static bool read_operand(mf_build *b, mf_variable *v, mf_variable **root, mf_layout *l)
 {
     const mf_var_state *s = &b->vars[v->id];

@@ -1,15 +1,15 @@
-/* Convolutions that give images, forward and the gradient of the operand: by oneDNN, or by tiles (Winograd's).
- * Invariant: an image comes from the same call alone, among many, and joined with other steps (row_fusion.c). */
+/* Convolutions that give images, forward and the gradient of the operand: by oneDNN, or by tiles (Winograd).
+ * Invariant: an image is computed by the same call alone, among many, and when joined with other steps (row_fusion.c). */
 #include "backend/native/products/conv_step.h"
 #include "backend/native/steps/copy_step.h"
 
 #include <string.h>
 
-enum { BLOCK_BYTES = 512 << 10 }; /* of the rows at hand, where images are joined with other steps */
+enum { BLOCK_BYTES = 512 << 10 }; /* of the current rows, where images are joined with other steps */
 
 typedef struct weights {
-    const void *plain;  /* in the computing dtype */
-    const void *packed; /* as `tiles` or `whole` likes them, or NULL */
+    const void *plain;  /* in the dtype of the arithmetic */
+    const void *packed; /* packed for `tiles` or `whole`, or NULL */
 } weights;
 
 typedef struct image_task {
@@ -20,7 +20,7 @@ typedef struct image_task {
     _Atomic bool failed;
 } image_task;
 
-/* Room for the weights turned round, for them in the computing dtype, and for them packed, one behind the other. */
+/* Sizes of the reversed weights, of the weights in the dtype of the arithmetic, and of the packed weights, which follow one another. */
 static size_t turned_bytes(const mf_conv_step *s) { return s->turned ? mf_conv_aligned(s->counts[1] * mf_dtype_size(s->from)) : 0; }
 static size_t widened_bytes(const mf_conv_step *s)
 {
@@ -37,7 +37,7 @@ static size_t weights_bytes(const mf_conv_step *s)
     return turned_bytes(s) + widened_bytes(s) + mf_conv_aligned((int64_t)packed_bytes(s));
 }
 
-/* Where the weights are, as all calls take them: in `made`, of weights_bytes, or where they were. */
+/* The weights as all calls take them: in `made`, of weights_bytes, or in place. */
 static weights find_weights(const mf_conv_step *s, const char *in, char *made)
 {
     char *widened = made + turned_bytes(s), *packed = widened + widened_bytes(s);
@@ -45,7 +45,7 @@ static weights find_weights(const mf_conv_step *s, const char *in, char *made)
     return (weights){ plain + s->offset[1] * mf_dtype_size(s->d.dtype), packed_bytes(s) ? packed : NULL };
 }
 
-/* The kernel the other way round in its spatial dimensions. */
+/* Reverses the kernel in its spatial dimensions. */
 static void turn(const mf_conv_step *s, const char *in, char *out)
 {
     const mf_type *t = s->step.eqn->in[1]->type;
@@ -70,7 +70,7 @@ static bool make_weights(const mf_conv_step *s, const char *in, char *made, char
     if (s->from != s->d.dtype)
         mf_native_convert(s->d.dtype, made + turned_bytes(s), s->from, s->turned ? made : in, s->counts[1]);
     if (s->by_tiles) {
-        /* a gradient's kernel is read from its last place on */
+        /* a gradient's kernel is read backwards from its last place */
         const int64_t *row = s->d.w_strides + 2, last = mf_conv_is_data(s) ? 2 * (row[0] + row[1]) : 0;
         mf_winograd_pack(&s->tiles, (const float *)w.plain + last, (float *)(uintptr_t)w.packed);
         return true;
@@ -85,7 +85,8 @@ static bool run_direct(const image_task *t, const mf_dnnl_primitive *p, const ch
     return packed ? mf_dnnl_run_packed(p, in, t->w.packed, result, room) : mf_dnnl_run(p, in, t->w.plain, result, room);
 }
 
-/* A call by tiles. Images that are not finite are oneDNN's, so infinities and NaN are where they should be, and others' bits as they were. */
+/* Runs a call by tiles. Images that are not finite are left to oneDNN, so that infinities and NaN are in the right places, and the
+ * others' bits do not change. */
 static bool run_tiles(const image_task *t, const mf_dnnl_primitive *p, const float *in, float *result, int64_t count, char *room)
 {
     const mf_conv_step *s = t->s;
@@ -100,7 +101,7 @@ static bool run_tiles(const image_task *t, const mf_dnnl_primitive *p, const flo
     return true;
 }
 
-/* One call: `count` images, `at` the first. */
+/* Runs one call: `count` images, `at` the first one. */
 static bool run_call(const image_task *t, const mf_dnnl_primitive *p, int64_t at, int64_t count, char *room)
 {
     const mf_conv_step *s = t->s;
@@ -132,7 +133,7 @@ static size_t call_bytes(const mf_conv_step *s)
            (s->by_tiles ? mf_conv_aligned(out * size) : 0);
 }
 
-/* Images [from, to); from is a multiple of a call's images. */
+/* Runs images [from, to); from is a multiple of a call's images. */
 static void run_images(image_task *t, int64_t from, int64_t to, char *room)
 {
     const mf_conv_step *s = t->s;
@@ -164,7 +165,7 @@ static mf_error_object *run_all_images(const mf_native_step *step, void *const *
     return atomic_load(&t.failed) ? mf_error_out_of_memory() : NULL;
 }
 
-/* ------------------------------------------------------------------ by rows: some images of what is joined with others */
+/* ------------------------------------------------------------------ by rows: some images, joined with other steps */
 
 static int64_t count_rows(const mf_native_step *step)
 {

@@ -1,22 +1,22 @@
-/* Convolutions by oneDNN, and those of 3 by 3 in f32 by our own kernels (Winograd's), where those multiply less. This file
- * cuts the batch into calls and tasks; conv_step.h says where the rest is.
+/* Convolutions by oneDNN, and those of 3 by 3 in f32 by our own kernels (Winograd), where these multiply less. This file cuts the batch
+ * into calls and tasks; conv_step.h lists the other files.
  * Invariant: which primitive runs and how the batch is cut follows from shapes and dtypes alone.
- * Known: in bf16, where channels (forward, up to 3) or a row's elements (weights, odd) do not fill a pair, oneDNN's code for AMX takes
- * the neighbours times zero, so a NaN or infinity of the operand spreads to results beside those that it belongs to. */
+ * Known: in bf16, where channels (forward, up to 3) or a row's elements (weights, odd) do not fill a pair, oneDNN's code for AMX
+ * multiplies their neighbours by zero, so a NaN or infinity of the operand spreads to results beside those that it belongs to. */
 #include "backend/native/products/conv_step.h"
 
-/* Multiply-adds of a task; of a call, which costs a microsecond besides; of one whose result is added to others. */
+/* Least multiply-adds of a task; of a call, which has an overhead of a microsecond; and of a call whose result is added to others. */
 #define TASK_PRODUCT 2e7
 #define CALL_PRODUCT 5e5
 #define ADD_PRODUCT  1e6
 enum {
-    ADD_READS = 4,            /* times the elements of a result that is added to others, or adding takes too long */
-    TILES_KERNEL = 256 * 256, /* pairs of channels */
-    LEAST_TILES = 16,         /* of an image, or its kernel takes longer to transform */
-    BF16_IMAGES = 4,          /* of a call at least: AMX's begin with cpuid, which takes a virtual machine as long as an image */
+    ADD_READS = 4,            /* elements read per element of a result that is added to others; with fewer, adding takes too long */
+    TILES_KERNEL = 256 * 256, /* pairs of channels at most */
+    LEAST_TILES = 16,         /* of an image at least; with fewer, transforming its kernel takes longer */
+    BF16_IMAGES = 4,          /* of a call at least: AMX code begins with cpuid, which takes as long as an image on a virtual machine */
 };
 
-/* Whether image after image of an operand fills its memory, so that a part of the images is a part of the memory. */
+/* Whether the operand's images follow one another in its memory, so that a part of the images is a part of the memory. */
 static bool fills(const mf_conv_step *s, int operand, const int64_t *strides, int64_t channels)
 {
     int64_t most = s->offset[operand] + (channels - 1) * strides[1];
@@ -25,7 +25,7 @@ static bool fills(const mf_conv_step *s, int operand, const int64_t *strides, in
     return s->batch * strides[0] == s->counts[operand] && most < strides[0];
 }
 
-/* All that has images: operand 0 and the result, or where it is a sum over them both operands. */
+/* Whether all operands with images fill their memory: operand 0 and the result, or for a sum over images both operands. */
 static bool goes_by_images(const mf_conv_step *s)
 {
     const mf_dnnl_conv *d = &s->d;
@@ -35,7 +35,7 @@ static bool goes_by_images(const mf_conv_step *s)
            (mf_conv_is_data(s) ? fills(s, 0, d->y_strides, d->out_channels) : fills(s, 0, d->x_strides, d->in_channels));
 }
 
-/* A call of so many multiply-adds does not pay: it is short, or reads more weights than images, or adds more than it makes a sum of. */
+/* Whether a call of so many multiply-adds does not pay: it is short, or reads more weights than images, or adds more than it computes. */
 static bool too_few(const mf_conv_step *s, double work)
 {
     if (mf_conv_sums(s))
@@ -51,7 +51,7 @@ static int64_t images_of_a_task(const mf_conv_step *s, double work)
     return ((s->batch + tasks - 1) / tasks + s->images - 1) / s->images * s->images;
 }
 
-/* A power of two of calls. */
+/* The images of a slot: a power of two of calls. */
 static int64_t images_of_a_slot(const mf_conv_step *s)
 {
     int64_t images = s->images;
@@ -60,8 +60,8 @@ static int64_t images_of_a_slot(const mf_conv_step *s)
     return images;
 }
 
-/* Cuts the batch into calls and tasks. Calls are as small as still pays, whatever the batch and whoever asks for them: the same images in
- * other company come from the same calls. */
+/* Cuts the batch into calls and tasks. Calls are as small as still pays, whatever the batch and the caller: so the same images are
+ * computed by the same calls in any company. */
 static void cut(mf_conv_step *s, double work)
 {
     s->images = s->d.dtype == MF_BF16 ? BF16_IMAGES : 1;
@@ -70,12 +70,12 @@ static void cut(mf_conv_step *s, double work)
     s->images = s->images < s->batch ? s->images : s->batch;
     s->by_images = goes_by_images(s);
     if (!s->by_images && !mf_conv_sums(s) && s->from != s->d.dtype)
-        s->images = s->batch; /* its images are mingled in memory, and converted together */
+        s->images = s->batch; /* its images are interleaved in memory, and converted together */
     s->images_a_task = mf_conv_sums(s) ? images_of_a_slot(s) : images_of_a_task(s, work);
     s->tasks = (s->batch + s->images_a_task - 1) / s->images_a_task;
 }
 
-/* NULL: there is none, or b->error. */
+/* NULL: impossible, or b->error. */
 static const mf_dnnl_primitive *make_primitive(mf_build *b, const mf_conv_step *s)
 {
     bool no_memory;
@@ -85,7 +85,8 @@ static const mf_dnnl_primitive *make_primitive(mf_build *b, const mf_conv_step *
     return p && mf_build_hold(b, mf_dnnl_release, p) ? p : NULL;
 }
 
-/* Whether tiles multiply so much less that transforming them pays, and the kernel's points fit a cache. Of images that is a matter of one. */
+/* Whether tiles multiply so much less that transforming them pays, and the transformed kernel fits a cache. For images this depends on a
+ * single image. */
 static bool tiles_pay(const mf_conv_step *s)
 {
     const mf_winograd *g = &s->tiles;
@@ -95,7 +96,7 @@ static bool tiles_pay(const mf_conv_step *s)
            mf_winograd_packed(g) <= 16 * TILES_KERNEL && mf_winograd_is_fast();
 }
 
-/* Decides whether the convolution goes by tiles, once the batch is cut. */
+/* Decides whether the convolution goes by tiles, after the batch was cut. */
 static void plan_tiles(mf_conv_step *s)
 {
     const mf_dnnl_conv *d = &s->d;

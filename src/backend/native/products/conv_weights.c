@@ -1,22 +1,22 @@
 /* The gradient of a convolution's weights, a sum over images.
- * Invariant: it adds up image after image in f32, in slots that are joined in one fixed tree, alone and joined with other steps alike. */
+ * Invariant: image after image is added up in f32, in slots that are joined in one fixed tree, both alone and joined with other steps. */
 #include "backend/native/products/conv_step.h"
 #include "backend/native/steps/copy_step.h"
 
 #include <string.h>
 
-enum { AT_HAND_BYTES = 1 << 20 }; /* of a cotangent whose images wait for a call to take them */
+enum { AT_HAND_BYTES = 1 << 20 }; /* of a cotangent whose images wait for a call */
 
-/* The images of a slot come one call after the other, and add up in it; the slots add up in a tree. */
+/* A slot adds up its images, call after call; the slots are added up in a tree. */
 typedef struct weight_task {
     const mf_conv_step *s;
     const char *x, *dy;
     char *slots, *scratch;
-    bool marks; /* what zeros spoil is found out call by call, not at the end */
+    bool marks; /* spoiled places are found call by call, not at the end */
     _Atomic bool failed;
 } weight_task;
 
-/* Elements of a sum as oneDNN has it, and behind them the marks of conv_zeros.c. */
+/* Elements of a sum in oneDNN's format; the marks of conv_zeros.c follow it. */
 static int64_t sum_count(const mf_conv_step *s)
 {
     return s->packed ? (int64_t)(mf_dnnl_packed_bytes(s->whole) / sizeof(float)) : s->counts[2];
@@ -25,7 +25,7 @@ static size_t sum_bytes(const mf_conv_step *s) { return mf_conv_aligned(sum_coun
 static size_t slot_bytes(const mf_conv_step *s) { return sum_bytes(s) + mf_conv_aligned((int64_t)mf_conv_zeros_marks(&s->zeros)); }
 static size_t weights_call_bytes(const mf_conv_step *s) { return sum_bytes(s) + s->task_scratch; }
 
-/* The slots, and what joining them takes: their sum, the same unpacked, and oneDNN's scratch. */
+/* Memory for the slots and for joining them: their sum, its unpacked form, and oneDNN's scratch. */
 static size_t slots_bytes(const mf_conv_step *s)
 {
     return (size_t)s->tasks * slot_bytes(s) + sum_bytes(s) + mf_conv_aligned(s->counts[2] * (int64_t)sizeof(float)) + s->task_scratch;
@@ -36,7 +36,7 @@ static char *slot_of(const mf_conv_step *s, char *slots, int64_t image)
     return slots + (size_t)(image / s->images_a_task) * slot_bytes(s);
 }
 
-/* Marks in their slot what the zeros around images [at, to) spoil; see conv_zeros.c. */
+/* Marks the places of the slot that the zeros around images [at, to) spoil; see conv_zeros.c. */
 static void mark(const weight_task *t, int64_t at, int64_t to)
 {
     const mf_conv_step *s = t->s;
@@ -65,7 +65,7 @@ static bool add_call(const weight_task *t, int64_t at, int64_t to, char *room)
     return ok;
 }
 
-/* The same of images [from, to) call by call; from begins one. False: out of memory. */
+/* Adds images [from, to) call by call; from begins a call. False: out of memory. */
 static bool add_images(const weight_task *t, int64_t from, int64_t to, char *room)
 {
     bool ok = true;
@@ -102,7 +102,7 @@ static bool join_slots(const mf_conv_step *s, char *slots, char *out)
     return ok;
 }
 
-/* An operand in the computing dtype; room moves on behind what was written. */
+/* An operand in the dtype of the arithmetic; advances room past what was written. */
 static const char *widened(const mf_conv_step *s, const char *in, int64_t count, char **room)
 {
     if (s->from == s->d.dtype)
@@ -130,9 +130,9 @@ static mf_error_object *run_weights(const mf_native_step *step, void *const *val
     return joined && !atomic_load(&t.failed) ? NULL : mf_error_out_of_memory();
 }
 
-/* ------------------------------------------------------------------ weights by rows: what images that are at hand add to them */
+/* ------------------------------------------------------------------ weights by rows: adds images while they are in the cache */
 
-/* Rows that make so many images, both powers of two; 0: they do not. */
+/* The number of rows that have so many images, if both are powers of two; else 0. */
 static int64_t rows_of(const mf_conv_step *s, int64_t images, int64_t rows)
 {
     int64_t each = s->batch / rows, count = images > each ? images / each : 1;

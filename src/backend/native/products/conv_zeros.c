@@ -1,7 +1,7 @@
-/* The zeros of a convolution: the padding, and what lies between dilated elements. They are multiplied like any other element, so where
- * they meet a kernel's NaN or infinity the sum is NaN; oneDNN skips them or not, as suits its kernels, and here what it skipped is made
- * up for. Invariant: with a finite kernel nothing is written, and finding that out costs a pass over the kernel or the result, whichever
- * is smaller. */
+/* The zeros of a convolution: the padding, and the gaps between dilated elements. They are multiplied like any other element, so where
+ * they meet a NaN or infinity of the kernel, the sum is NaN. oneDNN skips zeros or not, depending on its kernels; this file writes the
+ * NaNs that it skipped. Invariant: with a finite kernel nothing is written, and finding that out costs a pass over the kernel or the
+ * result, whichever is smaller. */
 #include "backend/native/products/conv_zeros.h"
 
 #include <math.h>
@@ -17,7 +17,8 @@ static bool misses(const mf_conv_zeros *z, int d, int64_t o, int64_t k)
 
 static int64_t common_divisor_of(int64_t a, int64_t b) { return b ? common_divisor_of(b, a % b) : a; }
 
-/* The places of the result at which place k of the kernel meets an element, in spatial dimension d: one in `period` from the first on. */
+/* The number of places of the result at which place k of the kernel meets an element, in spatial dimension d: one in `period`, from the
+ * first one on. */
 static int64_t count_met(const mf_conv_zeros *z, int d, int64_t k)
 {
     const mf_conv_params *p = z->eqn->params;
@@ -71,7 +72,7 @@ void mf_conv_zeros_plan(mf_conv_zeros *z, const mf_eqn *e, const mf_layout *kern
         return false;                                         \
     } while (0)
 
-/* Whether n numbers that lie together are not all finite. */
+/* Whether any of n consecutive numbers is not finite. */
 static bool any_not_finite(mf_dtype dtype, const void *p, int64_t n)
 {
     if (dtype == MF_F32)
@@ -93,7 +94,7 @@ static int64_t in_features(const mf_conv_zeros *z)
     return z->kernel.dims[p->rhs_spec->at[1]];
 }
 
-/* Whether the kernel has a number that is not finite at this place, for this feature of the result, in features [from, to) of operand 0. */
+/* Whether the kernel has a number that is not finite at this place, for this feature of the result and features [from, to) of operand 0. */
 static bool is_bad(const mf_conv_zeros *z, const char *kernel, const int64_t *k, int64_t feature, int64_t from, int64_t to)
 {
     const mf_conv_params *p = z->eqn->params;
@@ -121,7 +122,7 @@ static bool step(int rank, int64_t *at, const int64_t *counts)
     return false;
 }
 
-/* Whether place k of the kernel reaches place o of the result only beside the elements. */
+/* Whether place k of the kernel meets no element for place o of the result. */
 static bool all_miss(const mf_conv_zeros *z, const int64_t *o, const int64_t *k)
 {
     bool missed = false;
@@ -130,7 +131,7 @@ static bool all_miss(const mf_conv_zeros *z, const int64_t *o, const int64_t *k)
     return missed;
 }
 
-/* NaN at place o of images [from, to) of the result. */
+/* Writes NaN to place o of images [from, to) of the result. */
 static void spoil(const mf_conv_zeros *z, char *out, const int64_t *o, int64_t feature, int64_t from, int64_t to)
 {
     const mf_conv_params *p = z->eqn->params;
@@ -144,14 +145,15 @@ static void spoil(const mf_conv_zeros *z, char *out, const int64_t *o, int64_t f
         mf_store_f64(t->dtype, out + at + n * strides[p->out_spec->at[0]], (double)NAN);
 }
 
-/* What becomes of the places that are spoiled. */
+/* What to do with spoiled places. */
 typedef struct spoiled {
-    char *marks; /* by place of the result, and there by feature; NULL: they are written */
-    char *out;   /* the result, of which images [from, to) */
+    char *marks; /* by place of the result, then by feature; NULL: write them */
+    char *out;   /* the result; its images [from, to) */
     int64_t from, to;
 } spoiled;
 
-/* All places of the result where a number of the kernel that is not finite, for features [from, to) of operand 0, meets no element. */
+/* Finds all places of the result where a number of the kernel that is not finite, for features [from, to) of operand 0, meets no
+ * element. */
 static void spoil_all(const mf_conv_zeros *z, const void *kernel, int64_t from, int64_t to, const spoiled *what)
 {
     int64_t k[MF_RANK] = { 0 };
@@ -178,7 +180,7 @@ void mf_conv_zeros_apply(const mf_conv_zeros *z, const void *kernel, int64_t ker
     const mf_conv_params *p = z->eqn->params;
     if (!z->some)
         return;
-    /* A number of the kernel that meets any element leaves its mark on the result. */
+    /* A number of the kernel that is not finite and meets any element makes the result not finite. */
     int64_t images = t->dims[p->out_spec->at[0]], size = mf_dtype_size(t->dtype);
     bool whole = from == 0 && to == images, by_images = p->out_spec->at[0] == 0;
     int64_t count = (to - from) * (t->size / images);
@@ -189,7 +191,7 @@ void mf_conv_zeros_apply(const mf_conv_zeros *z, const void *kernel, int64_t ker
     spoil_all(z, kernel, 0, in_features(z), &(spoiled){ .out = out, .from = from, .to = to });
 }
 
-/* ------------------------------------------------------------------ the same in parts of a sum */
+/* ------------------------------------------------------------------ for sums in parts */
 
 size_t mf_conv_zeros_marks(const mf_conv_zeros *z)
 {

@@ -1,9 +1,8 @@
-/* dot_general as matrix products: dimensions are joined to one batch, m, n and k wherever the operands' layouts allow (a transposed
- * operand is only other strides; rows that lie in several runs are a batch of products with b in common), else the operand is copied
- * first. product.c cuts the work. A product that is only read transposed is written that way at once, with the operands swapped where that
- * makes its rows run on.
+/* dot_general as matrix products: dimensions are joined to one batch, m, n and k where the operands' layouts allow (a transposed operand
+ * only has other strides; rows in several runs are a batch of products that share b); otherwise the operand is copied first. product.c cuts
+ * the work. A product that is only read transposed is written transposed, with the operands swapped if that makes its rows contiguous.
  * In a loop's body an operand that is the same in all rounds is packed before the first one.
- * Invariant: an operand of a step is read where its layout says, or from a copy of its own. */
+ * Invariant: an operand of a step is read with its layout, or from a copy of its own. */
 #include "backend/native/segment_build.h"
 #include "backend/native/steps/copy_step.h"
 #include "backend/native/products/product.h"
@@ -16,9 +15,9 @@ typedef struct dot_side {
     int64_t batch_dims[MF_PRODUCT_BATCH], batch[MF_PRODUCT_BATCH]; /* strides, in elements */
     int batch_rank;
     int64_t free, contract, free_stride, contract_stride;
-    int64_t runs, run_stride; /* of a: rows lie in so many runs of `free` rows; 1: in one */
-    bool runs_first;          /* the number of the run is the result's outer dimension, else the row in it is */
-    int copy_rank;            /* 0: read where it lies; else copied first, batch, free and contracted dimensions in turn */
+    int64_t runs, run_stride; /* of a: number of runs of `free` rows each; 1: all rows are one run */
+    bool runs_first;          /* the result's outer dimension is the run; else the row in it */
+    int copy_rank;            /* 0: read in place; else copied first, with batch, free and contracted dimensions in this order */
     int64_t copy_dims[MF_RANK], from[MF_RANK], to[MF_RANK]; /* bytes */
 } dot_side;
 
@@ -26,13 +25,13 @@ typedef struct dot_step {
     mf_native_step step;
     mf_product product; /* operands of another dtype are converted */
     dot_side a, b;
-    mf_dtype from, to;     /* stored */
-    int64_t hoisted_piece; /* columns of b that a task multiplies by, where b is packed before a loop's rounds */
+    mf_dtype from, to;     /* the stored dtypes */
+    int64_t hoisted_piece; /* columns of b per task, if b is packed before a loop's rounds */
 } dot_step;
 
 /* ------------------------------------------------------------------ shapes */
 
-/* These dimensions as one; false when the layout does not run through them evenly. */
+/* Joins these dimensions into one. False: they do not have a single stride. */
 static bool join(const mf_layout *l, const int64_t *axes, int count, int64_t *size, int64_t *stride)
 {
     *size = 1;
@@ -61,10 +60,10 @@ static int free_axes(int rank, const mf_intlist *contract, const mf_intlist *bat
     return n;
 }
 
-/* A product of runs of fewer rows than this takes longer than a copy of a. */
+/* Products of runs of fewer rows take longer than a copy of a. */
 enum { ROWS_OF_RUN = 64 };
 
-/* Free dimensions as two: the one with more rows is a product's, the other one counts the products. */
+/* Joins free dimensions into two: the one with more rows belongs to a product, and the other one counts the products. */
 static bool join_as_runs(dot_side *s, const int64_t *axes, int count)
 {
     for (int first = 1; first < count; first++) {
@@ -105,7 +104,7 @@ static void append(dot_side *s, const int64_t *axes, int count, const mf_layout 
     }
 }
 
-/* Dimensions that do not join get a copy in which they do. */
+/* Plans a copy in which the dimensions join. */
 static void plan_copy(dot_side *s, const mf_type *t, const mf_intlist *contract, const mf_intlist *batch)
 {
     int64_t axes[MF_RANK], size = mf_dtype_size(t->dtype), bytes = size;
@@ -133,7 +132,7 @@ static void plan_copy(dot_side *s, const mf_type *t, const mf_intlist *contract,
     }
 }
 
-/* may_run: its rows may lie in several runs. */
+/* may_run: its rows may be in several runs. */
 static bool read_side(mf_build *b, mf_variable *v, dot_side *s, const mf_intlist *contract, const mf_intlist *batch, bool may_run)
 {
     if (batch->count > MF_PRODUCT_BATCH)
@@ -156,7 +155,7 @@ static bool read_side(mf_build *b, mf_variable *v, dot_side *s, const mf_intlist
 
 static size_t aligned(int64_t bytes) { return ((size_t)bytes + 63) / 64 * 64; }
 
-/* The operand as the product takes it; room moves on behind what had to be written. */
+/* The operand as the product takes it; advances room past what was written. */
 static const char *prepared(const dot_step *s, const dot_side *x, const char *in, char **room)
 {
     const mf_type *t = x->root->type;
@@ -197,12 +196,13 @@ static mf_error_object *run(const mf_native_step *step, void *const *values, cha
     return NULL;
 }
 
-/* ------------------------------------------------------------------ in a loop's body, with b packed before */
+/* ------------------------------------------------------------------ in a loop's body, with b packed before the loop */
 
-/* Rows of a product that is worth it; multiply-adds of a task; and the deepest whose columns can be cut, by the order of packing. */
+/* HELD_ROWS: the most rows of such a product. HELD_WORK: multiply-adds of a task. HOISTED_DEPTH: the deepest product whose columns can
+ * be cut, because of the order of packing. */
 enum { HELD_ROWS = 256, HELD_WORK = 1000000, HOISTED_DEPTH = MF_GEMM_DEPTH };
 
-/* Pieces of b's columns, packed one behind the other. */
+/* A run over pieces of b's columns, which are packed one behind the other. */
 typedef struct hoisted_job {
     const mf_product *p;
     int64_t piece;
@@ -258,7 +258,7 @@ static bool is_fixed(const mf_build *b, const mf_variable *v)
     return false;
 }
 
-/* Whether the product is one of our packed kernel's, by whose bits it makes no difference when b is packed. */
+/* Whether the product is one of our packed kernel, whose bits do not depend on when b is packed. */
 static bool can_hoist(const mf_build *b, const dot_step *s)
 {
     const mf_gemm *g = &s->product.shape;
@@ -318,7 +318,8 @@ static void plan_scratch(dot_step *s)
     s->step.scratch_bytes = prepared_bytes(s, &s->a) + prepared_bytes(s, &s->b) + result + p->scratch_bytes;
 }
 
-/* The transpose that alone reads e's result, when the product can be written as it wants: then the step makes the transpose's result. */
+/* The transpose that is the only reader of e's result, if the product can be written transposed; then the step makes the transpose's
+ * result. */
 static const mf_eqn *plan_transposed(dot_step *s, const mf_build *b, const mf_eqn *e)
 {
     const mf_eqn *t = b->vars[e->out[0]->id].only_reader;
@@ -326,7 +327,7 @@ static const mf_eqn *plan_transposed(dot_step *s, const mf_build *b, const mf_eq
         return NULL;
     const mf_dot_params *p = e->params;
     const mf_intlist *from = ((const mf_permutation_params *)t->params)->permutation;
-    mf_layout wanted, l; /* of the transpose's result; the product's dimensions in it */
+    mf_layout wanted, l; /* wanted: of the transpose's result; l: the product's dimensions in it */
     mf_layout_contiguous(&wanted, t->out[0]->type);
     mf_layout_contiguous(&l, e->out[0]->type);
     for (int i = 0; i < from->count; i++)
@@ -350,7 +351,7 @@ static const mf_eqn *plan_transposed(dot_step *s, const mf_build *b, const mf_eq
     return t;
 }
 
-/* On the operands as they are stored if there is a kernel for that, else converted. False: b->error. */
+/* Plans the product on the stored dtypes if there is a kernel for them, else on converted operands. False: b->error. */
 static bool plan_product(mf_build *b, dot_step *s)
 {
     mf_product *p = &s->product;
@@ -366,7 +367,7 @@ static bool plan_product(mf_build *b, dot_step *s)
     return (!p->rest || mf_build_hold(b, mf_dnnl_release, p->rest)) && held && !b->error;
 }
 
-/* Dimensions of the result, which is dense: the index along one is what its stride leaves of an element's number. */
+/* The index along a dimension of the result, which is dense, from an element's number. */
 static int64_t index_along(int64_t element, int64_t stride, int64_t size) { return size > 1 ? element / stride % size : 0; }
 
 static int64_t place(const mf_native_step *step, int operand, int64_t result, int64_t k)
@@ -408,7 +409,7 @@ bool mf_build_dot(mf_build *b, const mf_eqn *e)
     bool may_run = !p->lhs_batch->count && s->from == s->to && !is_fixed(b, e->in[1]);
     if (!read_side(b, e->in[0], &s->a, p->lhs_contract, p->lhs_batch, may_run) ||
         !read_side(b, e->in[1], &s->b, p->rhs_contract, p->rhs_batch, false))
-        return b->error != NULL; /* too many batch dimensions: the row's own evaluation */
+        return b->error != NULL; /* too many batch dimensions: the op's own evaluation runs */
     plan_shape(s);
     const mf_eqn *transposed = plan_transposed(s, b, e);
     if (!plan_product(b, s))

@@ -1,5 +1,5 @@
-/* Products of integers: both operands are laid out as matrices of words as wide as the result needs, then rows of the left one are tasks.
- * Invariant: words wrap, so the order of the sums does not show; signed numbers are widened with their sign. */
+/* Products of integers: both operands are copied to matrices of words as wide as the result needs; tasks are rows of the left one.
+ * Invariant: words wrap, so the order of the sums does not matter; signed numbers are sign-extended. */
 #include "backend/native/kernels/kernels.h"
 #include "backend/native/segment_build.h"
 #include "backend/native/steps/copy_step.h"
@@ -8,7 +8,7 @@
 
 enum { TASK_PRODUCTS = 1 << 18 };
 
-/* An operand as batch × rows × columns: where its elements come from. */
+/* An operand as batch × rows × columns, and where its elements come from. */
 typedef struct integer_side {
     int rank;
     int64_t dims[MF_RANK], to[MF_RANK], from[MF_RANK];
@@ -20,7 +20,7 @@ typedef struct integer_dot_step {
     mf_native_step step;
     integer_side a, b;
     int64_t batches, m, n, k, rows_a_task;
-    bool wide; /* words of 64 bits, not 32 */
+    bool wide; /* words of 64 bits, else of 32 */
     mf_dtype to;
 } integer_dot_step;
 
@@ -86,7 +86,7 @@ typedef struct integer_dot_task {
     const integer_dot_step *s;
     const char *a, *b;
     char *c;
-    int64_t tasks; /* a batch */
+    int64_t tasks; /* per batch */
 } integer_dot_task;
 
 static void run_task(void *context, int64_t index)
@@ -109,7 +109,7 @@ static bool is_in_order(const integer_side *x)
     return true;
 }
 
-/* The operand as words, in order; room moves on. */
+/* The operand as contiguous words; advances room past what was written. */
 static const char *prepared(const integer_dot_step *s, const integer_side *x, const char *in, char **room)
 {
     mf_dtype word = s->wide ? MF_I64 : MF_I32;

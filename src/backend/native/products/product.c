@@ -1,10 +1,10 @@
-/* Four ways to cut matrix products into tasks: several small ones of a batch a task; columns of one with few rows; oneDNN's primitives, cut
- * along one dimension; and of the largest b is packed first, then rows are computed from it, a batch's pieces in one loop so
- * that no core goes to sleep between the two. oneDNN is the best while a product's operands fit the second-level cache, and
- * has bf16, where the machine has.
+/* Four ways to cut matrix products into tasks: several small products of a batch per task; columns of a product with few rows; oneDNN's
+ * primitives, cut along one dimension; and for the largest products, packing b first and then computing rows from it, with a batch's pieces
+ * in one loop, so that no core goes to sleep in between. oneDNN is the best while a product's operands fit the second-level cache, and for
+ * bf16 if the machine supports it.
  *
- * Invariant: where b is packed, tasks begin in an order of their own, and a packing task waits for nobody; so who computes rows waits, at
- * most, for packing that is under way on another core. */
+ * Invariant: if b is packed, tasks begin in an order of their own, and a packing task waits for nothing; so a task that computes rows
+ * waits at most for packing that another core is doing. */
 #include "backend/native/products/product.h"
 
 #include "runtime/compile/segment_compiler.h"
@@ -13,8 +13,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* Multiply-adds: of a task of ours; from which oneDNN is worth its overhead, and those of its tasks, each of which copies all of b; from
- * which packing pays. */
+/* Multiply-adds: TASK_WORK of a task of ours; DNNL_WORK from which on oneDNN is worth its overhead, and DNNL_TASK_WORK of its tasks,
+ * each of which copies all of b; PACKED_WORK from which on packing pays; the BF16 ones likewise. */
 #define TASK_WORK      1e6
 #define DNNL_WORK      4e6
 #define DNNL_TASK_WORK 5e6
@@ -23,24 +23,24 @@
 #define BF16_TASK_WORK 3.2e7
 
 enum {
-    FEW_ROWS = 4 * MF_GEMM_ROWS, /* below, b is read too few times to pack it */
+    FEW_ROWS = 4 * MF_GEMM_ROWS, /* with fewer, b is read too few times to pack it */
     MANY_ROWS = 256,             /* with LARGE_B elements of b: our own kernel is better than oneDNN */
     LARGE_B = 1 << 18,
-    DNNL_ROWS = 48,   /* its blocks' */
-    BF16_PIECE = 256, /* rows or columns that are worth rearranging the other operand for */
+    DNNL_ROWS = 48,   /* of its blocks */
+    BF16_PIECE = 256, /* rows or columns for which rearranging the other operand pays */
     MOST_ROWS = 8 * MF_GEMM_ROWS,
-    TAPER = 8,    /* the last rows go in pieces of what is left divided by this, so that the cores end together */
-    PACKERS = 8,  /* tasks that pack, at most */
-    SPINS = 1000, /* looks before others may have the core */
+    TAPER = 8,    /* the last tasks have the remaining rows divided by this, so that the cores finish together */
+    PACKERS = 8,  /* packing tasks at most */
+    SPINS = 1000, /* polls before yielding the core */
 };
 
 typedef struct product_job {
     const mf_product *p;
     const char *a, *b;
-    char *c, *packed;          /* packed: all scratch */
-    _Atomic int64_t *unpacked; /* packing tasks left, by product */
-    _Atomic int64_t begun;     /* of the tasks of packed products */
-    _Atomic bool failed;       /* oneDNN: memory is out */
+    char *c, *packed;          /* packed: all of the scratch */
+    _Atomic int64_t *unpacked; /* by product: packing tasks left */
+    _Atomic int64_t begun;     /* number of tasks of packed products */
+    _Atomic bool failed;       /* memory is out in oneDNN */
 } product_job;
 
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -53,7 +53,7 @@ typedef struct product_place {
     char *c;
 } product_place;
 
-/* Where product g of the batch lies. */
+/* The addresses of product g of the batch. */
 static product_place find(const product_job *j, int64_t g)
 {
     const mf_product *p = j->p;
@@ -87,7 +87,7 @@ static void run_products(void *context, int64_t index)
     }
 }
 
-/* The last task takes the remainder too: a piece of one column would be summed in a vector's order. */
+/* The last task also takes the remainder: a piece of a single column would be summed in another order. */
 static void run_columns(void *context, int64_t index)
 {
     const product_job *j = context;
@@ -112,10 +112,10 @@ static void run_dnnl(void *context, int64_t index)
         atomic_store(&j->failed, true);
 }
 
-/* The dimension that is cut: of the batch, rows, or where those are few, columns. */
+/* The dimension that is cut: the batch, rows, or columns if there are few rows. */
 typedef enum cut_along { ALONG_BATCH, ALONG_ROWS, ALONG_COLUMNS } cut_along;
 
-/* A primitive for `piece` of that dimension; of one product of the batch unless that is cut. */
+/* Makes a primitive for `piece` of that dimension; for one product of the batch unless the batch is cut. */
 static const mf_dnnl_primitive *make_primitive(mf_product *p, cut_along along, int64_t piece)
 {
     int batch_rank = along == ALONG_BATCH ? p->batch_rank : 0;
@@ -141,7 +141,7 @@ static void find_next(mf_product *p, cut_along along)
         p->next[i] = elements[along][i] * p->piece * mf_dtype_size(i < 2 ? p->dtype : p->result);
 }
 
-/* Products that have b in common, and each are worth a task, are cut like one. */
+/* Products that share b and are each worth a task are cut like a single one. */
 static bool shares_b(const mf_product *p)
 {
     const mf_gemm *g = &p->shape;
@@ -208,7 +208,7 @@ static void wait_for(_Atomic int64_t *unpacked)
             sched_yield();
 }
 
-/* A loop may take its pieces in any order; here packing comes first and the shortest pieces last, whoever takes them. */
+/* A loop may take its pieces in any order, so tasks take their numbers here: packing first and the shortest pieces last. */
 static void run_packed(void *context, int64_t unused)
 {
     (void)unused;
@@ -269,8 +269,8 @@ static bool plan_bf16(mf_product *p, double work)
     return (p->result == MF_BF16 || p->result == MF_F32) && work >= BF16_WORK && mf_dnnl_supports(MF_BF16) && plan_dnnl(p, work);
 }
 
-/* oneDNN's code for AVX2 copies columns of one operand together, 2 KiB apart or a multiple of it: they meet in a few sets of the cache, and
- * it takes 1.3 to 2.1 times as long as our own. */
+/* oneDNN's code for AVX2 copies columns of an operand together. If these are a multiple of 2 KiB apart they share a few sets of the
+ * cache, and it takes 1.3 to 2.1 times as long as our own code. */
 static bool crowds_a_cache(const mf_gemm *g)
 {
     const int64_t apart = 2048 / sizeof(float);

@@ -1,12 +1,12 @@
 /* The arithmetic of collectives.
- * Invariant: a result's bits do not depend on how the elements are cut. */
+ * Invariant: a result's bits do not depend on how the elements are divided into calls. */
 #include "backend/native/native.h"
 
 #include "backend/native/kernels/kernels.h"
 #include "array/types/dtype.h"
 #include "base/memory/vector.h"
 
-enum { STREAM_BYTES = 32 << 20, MOST_INPUTS = 256 }; /* from the first on a result goes past the caches */
+enum { STREAM_BYTES = 32 << 20, MOST_INPUTS = 256 }; /* STREAM_BYTES: larger results bypass the caches */
 
 bool mf_native_all_reduce(mf_reducer how, mf_dtype dtype, const void *const *in, int n, void *out, int64_t count, int64_t from, int64_t to)
 {

@@ -1,4 +1,4 @@
-/* Copies, fills and conversions as large as they come; copies and fills are cut into pieces of a size fixed by shape alone. */
+/* Copies, fills and conversions of any size; large copies and fills are cut into pieces, whose size depends on shape alone. */
 #include "backend/native/steps/copy_step.h"
 
 #include "backend/native/fusion/layout.h"
@@ -13,7 +13,7 @@ enum { PIECE = 1 << 17, PIECES_FROM = 1 << 19 }; /* bytes */
 
 typedef struct copy_pieces {
     int rank, axis, element;
-    int64_t each; /* of the axis */
+    int64_t each; /* along the axis */
     const int64_t *dims, *to, *from;
     char *out;
     const char *in;
@@ -28,7 +28,7 @@ static void copy_piece(void *context, int64_t index)
     mf_copy_strided(c->rank, dims, c->element, c->out + first * c->to[c->axis], c->to, c->in + first * c->from[c->axis], c->from);
 }
 
-/* The axis with the longest steps in the result that has enough entries, else the longest one. */
+/* The axis with the largest stride in the result among those with enough entries, else the longest axis. */
 static int axis_to_cut(int rank, const int64_t *dims, const int64_t *to, int64_t pieces)
 {
     int best = 0;
@@ -52,7 +52,7 @@ void mf_native_copy(int rank, const int64_t *dims, int element, void *out, const
     int64_t pieces = bytes / PIECE;
     copy_pieces c = { rank, axis_to_cut(rank, dims, to, pieces < 8 ? pieces : 8), element, 0, dims, to, from, out, in };
     c.each = (dims[c.axis] + pieces - 1) / pieces;
-    if (from[c.axis] == element && to[c.axis] != element) /* whole lines of the operand */
+    if (from[c.axis] == element && to[c.axis] != element) /* whole cache lines of the operand */
         c.each = (c.each + 31) / 32 * 32;
     mf_parallel_for((dims[c.axis] + c.each - 1) / c.each, copy_piece, &c);
 }

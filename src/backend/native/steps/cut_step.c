@@ -1,12 +1,12 @@
-/* Steps that cut and join: pad, concatenate, dynamic_slice, dynamic_update_slice. Operands that are views are read where they lie.
- * Invariants: each element of a result is written once, or twice while it is in the nearest cache; a start that is out of bounds moves
- * inside as the op's evaluation moves it. */
+/* Steps that cut and join: pad, concatenate, dynamic_slice, dynamic_update_slice. Operands that are views are read in place.
+ * Invariants: each element of a result is written once, or twice while it is in the nearest cache; a start that is out of bounds is
+ * clamped as in the op's evaluation. */
 #include "backend/native/segment_build.h"
 #include "backend/native/steps/copy_step.h"
 
 #include <string.h>
 
-/* An operand as it lies in memory, strides in bytes. */
+/* Where an operand lies in memory; strides in bytes. */
 typedef struct cut_place {
     int64_t offset, strides[MF_RANK];
 } cut_place;
@@ -23,7 +23,7 @@ static bool read_place(mf_build *b, mf_variable *v, mf_variable **root, cut_plac
     return true;
 }
 
-/* Byte of an element of a value of these dimensions, by its number row by row. */
+/* The byte offset of an element, given by its row-major number. */
 static int64_t byte_of(const mf_type *t, const int64_t *strides, int64_t element)
 {
     return mf_place_in_copy(t->rank, t->dims, strides, element);
@@ -34,9 +34,9 @@ static int64_t byte_of(const mf_type *t, const int64_t *strides, int64_t element
 typedef struct join_step {
     mf_native_step step;
     cut_place *from; /* by operand */
-    int64_t *offset; /* in the result */
+    int64_t *offset; /* by operand: bytes into the result */
     int64_t to[MF_RANK];
-    int64_t rows; /* of the result a task */
+    int64_t rows; /* of the result per task */
 } join_step;
 
 enum { JOIN_PIECE = 1 << 15, JOIN_ROWS_FROM = 1 << 19, JOIN_ROWS_TO = 1 << 22, LEAST_TASKS = 16 }; /* bytes; rows */
@@ -46,7 +46,7 @@ typedef struct join_task {
     void *const *values;
 } join_task;
 
-/* Rows of the result, which all operands write while it is in the nearest cache. */
+/* Makes some rows of the result: all operands write them while they are in the nearest cache. */
 static void run_join_rows(void *context, int64_t index)
 {
     const join_task *t = context;
@@ -81,8 +81,8 @@ static mf_error_object *run_join(const mf_native_step *step, void *const *values
     return NULL;
 }
 
-/* How many rows a task makes, or 0 where operand by operand is as good: it is small, or fills the caches, or is joined along its rows or
- * has few. */
+/* Rows of the result per task; 0: copying operand after operand is as good, because the result is small, or exceeds the caches, or is
+ * joined along its rows, or has few of them. */
 static int64_t rows_of_join(const mf_type *t, int64_t axis, int64_t row_bytes)
 {
     if (axis == 0 || t->bytes < JOIN_ROWS_FROM || t->bytes > JOIN_ROWS_TO || t->dims[0] < LEAST_TASKS)
@@ -139,13 +139,13 @@ static void build_join(mf_build *b, const mf_eqn *e)
 
 /* ------------------------------------------------------------------ pad */
 
-/* Dimensions as they remain when one that nothing is added to becomes part of the one before it. */
+/* pad. Dimensions without padding are joined with the dimension before them. */
 typedef struct pad_step {
     mf_native_step step;
     int rank, element;
-    int64_t in[MF_RANK + 1], out[MF_RANK + 1], low[MF_RANK + 1], step_out[MF_RANK + 1]; /* step_out: places from one element to the next */
+    int64_t in[MF_RANK + 1], out[MF_RANK + 1], low[MF_RANK + 1], step_out[MF_RANK + 1]; /* step_out: places between neighbouring elements */
     int64_t in_bytes[MF_RANK + 1], out_bytes[MF_RANK + 1];                              /* strides */
-    int64_t rows_a_task;                                                                /* of the first dimension of the result */
+    int64_t rows_a_task;                                                                /* of the first dimension of the result, per task */
 } pad_step;
 
 static void plan_pad(pad_step *s, const mf_eqn *e)
@@ -181,7 +181,7 @@ typedef struct pad_task {
     char *out;
 } pad_task;
 
-/* The elements [*first, *end) of dimension d land in the rows [from, to) of the result. */
+/* The elements [*first, *end) of dimension d are in the rows [from, to) of the result. */
 static void landing(const pad_step *s, int d, int64_t from, int64_t to, int64_t *first, int64_t *end)
 {
     int64_t step = s->step_out[d], low = s->low[d];
@@ -202,7 +202,8 @@ static void landing(const pad_step *s, int d, int64_t from, int64_t to, int64_t 
             o_[i_ * step] = x_[i_];                                \
     } while (0)
 
-/* n elements `step` places apart in what is filled with the value already; behind each of them there is a place that stays so. */
+/* Spreads n elements `step` places apart into memory that is filled with the value already; the place behind each of them keeps the
+ * value. */
 static void dilate(char *restrict out, int64_t step, const char *restrict in, int64_t n, int element, const void *value)
 {
     switch (element) {
@@ -233,7 +234,7 @@ static void put(const pad_task *t, int d, const int64_t *dims, const int64_t *st
     }
 }
 
-/* The rows [from, to) of the result along dimension d, all of which fits the nearest cache, so that it may be written twice. */
+/* Makes the rows [from, to) of the result along dimension d, which all fit the nearest cache, so they may be written twice. */
 static void pad_near(const pad_task *t, int d, char *out, const char *in, int64_t from, int64_t to)
 {
     const pad_step *s = t->s;
@@ -242,7 +243,7 @@ static void pad_near(const pad_task *t, int d, char *out, const char *in, int64_
     for (int i = d; i < s->rank; i++) {
         landing(s, i, i == d ? from : 0, i == d ? to : s->out[i], &first, &dims[i]);
         if (dims[i] <= first)
-            return; /* nothing of the operand is here, and where it would be may be no address */
+            return; /* no element lands here, and its address might be invalid */
         dims[i] -= first;
         steps[i] = s->step_out[i] * s->out_bytes[i];
         in += first * s->in_bytes[i];
@@ -339,13 +340,13 @@ static void build_pad(mf_build *b, const mf_eqn *e)
 typedef struct cut_window {
     mf_native_step step;
     cut_place whole;
-    int64_t window[MF_RANK]; /* strides of the window's own memory, or of where the update is read */
+    int64_t window[MF_RANK]; /* strides of the window's own memory, or of the update */
     int64_t offset;          /* of the update */
     mf_dtype start[MF_RANK];
-    int64_t worth[MF_RANK]; /* of a start, in elements */
+    int64_t worth[MF_RANK]; /* elements that a start of 1 skips */
 } cut_window;
 
-/* Bytes from the operand's first element to the window's. */
+/* The byte offset of the window in the operand. */
 static int64_t window_at(const mf_native_step *step, void *const *values, int first, const int64_t *sizes)
 {
     const cut_window *s = (const cut_window *)(const void *)step;

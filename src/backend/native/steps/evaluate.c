@@ -1,5 +1,5 @@
-/* Any op that has no kernel here: the op's own evaluation, as one step, or in pieces where the op works on each element, or on each
- * matrix or line of a batch, alone. Invariant: the pieces' shape follows from the op's alone. */
+/* Runs ops without kernels here: the op's own evaluation as one step, or in pieces if the op works on each element, or on each matrix or
+ * line of a batch, independently. Invariant: the pieces' shape depends on the op's shape alone. */
 #include "backend/native/kernels/kernels.h"
 #include "backend/native/segment_build.h"
 #include "ops/fft/fft.h"
@@ -13,10 +13,10 @@ typedef mf_error_object *evaluation(const mf_eqn *e, const void *const *in, void
 
 typedef struct evaluate_step {
     mf_native_step step;
-    evaluation *evaluate;         /* the op's, or one for this machine with the same bits */
-    int64_t count, each;          /* elements or units; of a piece, or 0: whole */
-    mf_eqn whole, last;           /* a piece as an equation, and what is left over */
-    int64_t bytes[MOST_OPERANDS]; /* of an element or unit of each operand and result */
+    evaluation *evaluate;         /* the op's evaluation, or one for this machine with the same bits */
+    int64_t count, each;          /* count: elements or units; each: of them per piece; 0: not in pieces */
+    mf_eqn whole, last;           /* equations for a piece, and for the rest */
+    int64_t bytes[MOST_OPERANDS]; /* by operand and result: bytes per element or unit */
 } evaluate_step;
 
 static mf_error_object *run(const mf_native_step *s, void *const *values, char *scratch)
@@ -64,7 +64,7 @@ static mf_error_object *run_pieces(const mf_native_step *step, void *const *valu
 
 static const mf_type *type_at(const mf_eqn *e, int i) { return (i < e->in_count ? e->in[i] : e->out[i - e->in_count])->type; }
 
-/* The equation for `count` elements or units, which are what follows the leading dimensions. False: out of memory. */
+/* Makes the equation for `count` elements or units, which replace the leading dimensions. False: out of memory. */
 static bool cut(mf_build *b, const mf_eqn *e, int64_t count, int leading, mf_eqn *made)
 {
     int total = e->in_count + e->out_count;
@@ -87,7 +87,8 @@ static bool cut(mf_build *b, const mf_eqn *e, int64_t count, int leading, mf_eqn
     return true;
 }
 
-/* How many elements or units there are alike in all operands and results, by the leading dimensions; 0: they are not independent. */
+/* The number of independent elements or units, which is the same in all operands and results, and the dimensions that count them; 0:
+ * they are not independent. */
 static int64_t independent(const mf_eqn *e, int *leading)
 {
     int64_t count = 1;

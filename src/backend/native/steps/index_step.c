@@ -1,7 +1,8 @@
-/* gather and the scatters as steps. The dimension numbers become, at compile time, a list of what each index says (step and bound) and
- * the window's shape with its dense part joined; at run time a block of index vectors becomes a block of offsets, then windows move.
- * Invariants: nothing is read or written outside the operand (ops/index/index_windows.h says what out of bounds means); updates of one
- * element are taken in row-major order of their index vectors, whatever the number of workers: they are cut by where they land. */
+/* gather and the scatters as steps. At compile time the dimension numbers become a list of what each index contributes (its stride and
+ * bound) and the window's shape, with its dense dimensions joined. At run time a block of index vectors becomes a block of offsets; then
+ * windows move.
+ * Invariants: nothing is read or written outside the operand (ops/index/index_windows.h defines out of bounds); updates of one element
+ * are applied in row-major order of their index vectors, whatever the number of workers: work is divided by where updates go. */
 #include "backend/native/kernels/kernels.h"
 #include "backend/native/segment_build.h"
 #include "backend/native/steps/copy_step.h"
@@ -17,17 +18,17 @@ typedef struct index_step {
     mf_dtype index_dtype;
     int map_count, element;
     bool clip, never_inside;
-    int64_t last[MF_RANK], bytes[MF_RANK]; /* by entry of the index vector: the greatest start, and what one is worth in the operand */
-    int batch_rank;                        /* of the index vectors, row by row */
-    int64_t batch[MF_RANK], side[MF_RANK], own[MF_RANK];         /* sizes; bytes on the other side and in the operand */
-    int rank;                                                    /* of the window; what is dense on both sides is its run */
-    int64_t window[MF_RANK], there[MF_RANK], here[MF_RANK], run; /* sizes; bytes in the operand and on the other side; bytes */
-    int64_t side_offset;                                         /* of updates; bytes */
+    int64_t last[MF_RANK], bytes[MF_RANK]; /* by index entry: the greatest start; bytes in the operand that a start of 1 skips */
+    int batch_rank;                        /* of the index vectors, row-major */
+    int64_t batch[MF_RANK], side[MF_RANK], own[MF_RANK];         /* sizes; bytes on the other side; bytes in the operand */
+    int rank;                                                    /* of the window without its run, the part that is dense on both sides */
+    int64_t window[MF_RANK], there[MF_RANK], here[MF_RANK], run; /* sizes; bytes in the operand; on the other side; of the run */
+    int64_t side_offset;                                         /* of updates, in bytes */
     char fill[16];
     int64_t count_a_task;
-    mf_reducer join; /* of scatters but the plain one */
+    mf_reducer join; /* of all scatters but the plain one */
     mf_dtype dtype;
-    int64_t slices, slice; /* of the run, by which the updates are cut; bytes */
+    int64_t slices, slice; /* of the run: updates are divided among tasks by slices; bytes */
 } index_step;
 
 /* ------------------------------------------------------------------ offsets */
@@ -51,8 +52,8 @@ static void add_entries(const index_step *s, int k, const char *vectors, int64_t
     }
 }
 
-/* A walk over index vectors, a run along the last of their dimensions at a time: where the first one's window would begin, in the
- * operand if its indices were 0, and on the other side. */
+/* A walk over index vectors, one run along their last dimension at a time. `there`: where the window of the first one would begin in the
+ * operand if its indices were 0; `here`: where it begins on the other side. */
 typedef struct index_walk {
     int64_t at[MF_RANK], there, here;
 } index_walk;
@@ -69,7 +70,7 @@ static index_walk walk_from(const index_step *s, int64_t first)
     return w;
 }
 
-/* How many of the next n vectors are of one run, and how far apart they are. */
+/* The number of vectors in the next run, at most n, and the bytes between them. */
 static int64_t run_of(const index_step *s, const index_walk *w, int64_t n, int64_t *there_step, int64_t *here_step)
 {
     int inner = s->batch_rank - 1;
@@ -90,7 +91,7 @@ static void walk_on(const index_step *s, index_walk *w, int64_t run)
     }
 }
 
-/* Where the windows of the index vectors [first, first + n) begin, in the operand and on the other side. */
+/* Finds where the windows of the index vectors [first, first + n) begin, in the operand and on the other side. */
 static void find_offsets(const index_step *s, const char *indices, int64_t first, int64_t n, int64_t *operand, int64_t *side)
 {
     int64_t size = mf_dtype_size(s->index_dtype), there_step, here_step;
@@ -139,7 +140,7 @@ static void gather_windows(const index_step *s, char *out, const char *in, const
     }
 }
 
-/* Single elements, each by one index: nothing is remembered between the index and the element. */
+/* Whether windows are single elements with one index each: then offsets are not stored. */
 static bool takes_elements(const index_step *s)
 {
     return s->rank == 0 && s->run == s->element && s->map_count == 1 && s->index_dtype == MF_I32 && !s->never_inside;
@@ -213,7 +214,7 @@ static void join_windows(const index_step *s, char *out, const char *in, int axi
             join_windows(s, out + i * s->there[axis], in + i * s->here[axis], axis + 1);
 }
 
-/* Windows of one run: the part of each from `from` on, of so many bytes. */
+/* Scatters windows of one run: the part of each of so many bytes from `from` on. */
 static void scatter_runs(const scatter_task *t, const int64_t *operand, const int64_t *side, int64_t n, int64_t from, int64_t bytes)
 {
     const index_step *s = t->s;
@@ -271,7 +272,7 @@ static mf_error_object *run_scatter(const mf_native_step *step, void *const *val
 
 /* ------------------------------------------------------------------ compilation */
 
-/* The index vectors' dimensions, neighbours joined where both sides allow it. */
+/* Plans the index vectors' dimensions; joins neighbours where both sides allow it. */
 static void plan_batch(index_step *s, const index_numbers *d, const mf_type *indices, const int64_t *operand_strides,
                        const int64_t *batch_strides)
 {
@@ -281,7 +282,7 @@ static void plan_batch(index_step *s, const index_numbers *d, const mf_type *ind
             if (d->indices_batching->at[k] == i)
                 own = operand_strides[d->operand_batching->at[k]];
         s->count *= n;
-        if (n == 1) /* or a walk along the last one would be of runs of one vector */
+        if (n == 1) /* otherwise a walk along it would have runs of one vector */
             continue;
         int last = s->batch_rank - 1;
         bool one = last >= 0 && s->side[last] == side * n && s->own[last] == own * n;
@@ -293,7 +294,7 @@ static void plan_batch(index_step *s, const index_numbers *d, const mf_type *ind
     }
 }
 
-/* The window's dimensions, the last ones joined into a run while they are dense on both sides. */
+/* Plans the window's dimensions; joins the last ones into a run while they are dense on both sides. */
 static void plan_window(index_step *s, const int64_t *size, const int64_t *there, const int64_t *here, int rank)
 {
     s->run = s->element;
@@ -360,7 +361,7 @@ static void build_gather(mf_build *b, const mf_eqn *e)
     mf_build_step(b, &s->step, e->in, 2, e->out, 1);
 }
 
-/* Where the updates lie, as long as the windows' own parts are runs there as they would be in a copy. */
+/* Finds where updates lie; they are copied unless the windows' dimensions have the strides of a copy. */
 static bool read_updates(mf_build *b, index_step *s, const index_numbers *d, mf_variable *v, mf_variable **root, int64_t *strides)
 {
     const mf_type *t = v->type;

@@ -1,5 +1,5 @@
-/* Steps along one axis: running results, places of extremes; and the random cipher, which is elementwise but gives two results.
- * Invariant: tasks are whole lines, so their number changes no result. */
+/* Steps along one axis: cumulative results, arg-extremes; and the random cipher, which is elementwise but has two results.
+ * Invariant: tasks are whole lines, so their number does not affect a result. */
 #include "backend/native/kernels/kernels.h"
 #include "backend/native/segment_build.h"
 
@@ -7,7 +7,7 @@
 
 enum { TASK_ELEMENTS = 1 << 15, TASKS_FROM = 1 << 17 };
 
-/* outer × n × inner elements; a line has n of them. */
+/* outer × n × inner elements; a line is n of them. */
 typedef struct line_step {
     mf_native_step step;
     mf_dtype dtype, index_dtype;
@@ -15,7 +15,7 @@ typedef struct line_step {
     int sign; /* of the extreme */
     int64_t outer, n, inner;
     bool backwards;
-    int64_t each; /* of a task: lines when inner is 1, else columns within one outer block */
+    int64_t each; /* per task: lines if inner is 1, else columns within one outer block */
 } line_step;
 
 typedef struct line_task {
@@ -38,7 +38,7 @@ static void plan_lines(line_step *s, const mf_type *t, int64_t axis)
         s->each = lines;
 }
 
-/* The elements of the lines that a task takes: lines [*first, *first + *count) of an outer block (of all, when inner is 1). */
+/* The lines of a task: [*first, *first + *count) of the outer block that it returns (of all, if inner is 1). */
 static int64_t task_lines(const line_step *s, int64_t index, int64_t *first, int64_t *count)
 {
     int64_t lines = s->inner == 1 ? s->outer : s->inner, tasks = (lines + s->each - 1) / s->each;
@@ -57,7 +57,7 @@ static void run_tasks(const line_step *s, void (*fn)(void *, int64_t), line_task
             fn(t, i);
 }
 
-/* ------------------------------------------------------------------ running results */
+/* ------------------------------------------------------------------ cumulative results */
 
 static void run_running_task(void *context, int64_t index)
 {
@@ -94,7 +94,7 @@ static void build_running(mf_build *b, const mf_eqn *e, mf_reducer how)
     mf_build_step(b, &s->step, e->in, 1, e->out, 1);
 }
 
-/* ------------------------------------------------------------------ places of extremes */
+/* ------------------------------------------------------------------ arg-extremes */
 
 static void store_places(const line_step *s, char *out, const int64_t *at, int64_t n)
 {
@@ -146,9 +146,9 @@ static void build_arg(mf_build *b, const mf_eqn *e, int sign)
 enum { WORDS = 512, CIPHER_TASK = 1 << 14, CIPHER_TASKS_FROM = 1 << 15 };
 
 typedef struct cipher_operand {
-    bool one;      /* one word for all */
-    bool counts;   /* word i is first + i * step, from no memory */
-    int64_t first; /* or the word's place */
+    bool one;      /* one word for all elements */
+    bool counts;   /* word i is first + i * step, without memory */
+    int64_t first; /* or where the words begin */
     int64_t step;
 } cipher_operand;
 
@@ -163,7 +163,7 @@ typedef struct cipher_task {
     void *const *values;
 } cipher_task;
 
-/* Words [at, at + n) of an operand; room for as many. */
+/* Words [at, at + n) of an operand, in `room` if they are not in memory. */
 static const uint32_t *words(const cipher_step *s, int k, void *const *values, int64_t at, int64_t n, uint32_t *room)
 {
     const cipher_operand *o = &s->in[k];
@@ -205,7 +205,7 @@ static mf_error_object *run_cipher(const mf_native_step *step, void *const *valu
     return NULL;
 }
 
-/* A view that repeats one word, or a row of numbers, is read without being written first. */
+/* Reads a view that repeats one word, or that counts, without materialising it. */
 static mf_variable *read_words(mf_build *b, mf_variable *v, cipher_operand *o)
 {
     const mf_var_state *s = &b->vars[v->id];

@@ -1,7 +1,7 @@
-/* Sliding windows by the pooling kernels: dimensions before the first with a window are the batch, those behind the last the channels.
- * Where a program has a maximum and its gradient, the first tells the second where its maxima are: a byte for each window, instead of
- * all of the operand, which then need not outlive the maximum.
- * Invariant: the batch is cut by shape alone; every image is one kernel call's own. */
+/* Sliding windows by the pooling kernels: dimensions before the first one with a window are the batch, dimensions behind the last one the
+ * channels. If a program has a maximum and its gradient, the maximum stores the places of its maxima for the gradient: a byte per window,
+ * in place of the operand, which then need not outlive the maximum.
+ * Invariant: the batch is cut by shape alone; each image is computed by one kernel call. */
 #include "backend/native/segment_build.h"
 #include "backend/native/kernels/kernels.h"
 
@@ -16,8 +16,8 @@ typedef struct pool_step {
     pool_kind kind;
     mf_dtype dtype;
     mf_pool pool;                /* of all images */
-    bool places;                 /* a maximum writes where its maxima are, its gradient reads that instead of the operand */
-    int64_t in_image, out_image; /* bytes of one, operand and windows */
+    bool places;                 /* a maximum stores the places of its maxima, and its gradient reads them in place of the operand */
+    int64_t in_image, out_image; /* bytes of one image, in the operand and in the windows */
     int64_t images_a_task;
 } pool_step;
 
@@ -57,7 +57,6 @@ static bool describe(const mf_window_params *p, const mf_type *t, bool sum, mf_p
     return true;
 }
 
-/* Images [from, to). */
 static void run_images(const pool_step *s, void *const *values, int64_t from, int64_t to)
 {
     const mf_native_step *step = &s->step;
@@ -77,7 +76,7 @@ static void run_images(const pool_step *s, void *const *values, int64_t from, in
         mf_pool_max_grad(s->dtype, &pool, mf_step_in(step, values, 1) + x, NULL, mf_step_in(step, values, 0) + y, out + x);
 }
 
-/* ------------------------------------------------------------------ by rows: some images */
+/* ------------------------------------------------------------------ by rows: a row is some images */
 
 static const pool_step *of(const mf_native_step *step) { return (const pool_step *)(const void *)step; }
 static bool can_part(const mf_native_step *step, int64_t rows) { return of(step)->pool.batch % rows == 0; }
@@ -85,7 +84,7 @@ static bool can_part(const mf_native_step *step, int64_t rows) { return of(step)
 static bool reads_own_row(const mf_native_step *step, int k, int64_t rows, int64_t elements)
 {
     (void)rows;
-    return elements == (of(step)->places && k ? step->eqn->in[0] : step->eqn->in[k])->type->size; /* a place for each window */
+    return elements == (of(step)->places && k ? step->eqn->in[0] : step->eqn->in[k])->type->size; /* one place per window */
 }
 
 static bool run_part(const mf_native_step *step, void *const *values, char *scratch, int64_t rows, int64_t from, int64_t to)
@@ -131,7 +130,7 @@ static bool is_gradient_of(const mf_eqn *gradient, const mf_eqn *e)
            mf_params_equal(e->op, gradient->params, e->params);
 }
 
-/* For the places of maximum e, if the program wants its gradient too. */
+/* The variable for the places of maximum e, if the program has its gradient too. */
 static mf_variable *new_places(mf_build *b, const mf_eqn *e, const mf_pool *pool)
 {
     int64_t places = 1;

@@ -1,8 +1,8 @@
-/* Reductions over axes: the operand becomes outer × reduced × inner, by joining dimensions or else by one copy, and the row and column
- * kernels do the rest. What has few results is cut along the reduced elements, and the pieces' results are joined. Invariants: the
- * reduced elements are taken in row-major order, so the kernels' order is the order of the op; pieces are subtrees of it, or images: a
- * large operand whose first dimension goes first as a whole is reduced image by image, and then over the images, in any company
- * (row_fusion.c). Sums by images of products, or squares, of what is in memory multiply as they go. */
+/* Reductions over axes: the operand becomes outer × reduced × inner, by joining dimensions or else by a copy, for the row and column
+ * kernels. A reduction with few results is cut along the reduced elements, and the partial results are joined.
+ * Invariants: the reduced elements are taken in row-major order, so the kernels' order is the op's order. Pieces are subtrees of it, or
+ * images: a large operand whose first dimension is reduced is reduced image by image, and then over the images, also when joined with
+ * other steps (row_fusion.c). Sums by images of products or squares of values in memory multiply on the fly. */
 #include "backend/native/segment_build.h"
 #include "backend/native/steps/copy_step.h"
 #include "backend/native/kernels/kernels.h"
@@ -13,8 +13,8 @@ enum {
     TASK_ELEMENTS = 1 << 18,
     FEW_TASKS = 4,
     MOST_PIECES = 16,
-    IMAGE_LEAST = 64,          /* elements of an image that make one: what it comes to is small beside it */
-    IMAGES_ELEMENTS = 1 << 16, /* of all images, at least */
+    IMAGE_LEAST = 64,          /* least elements of an image, so that its partial result is small beside it */
+    IMAGES_ELEMENTS = 1 << 16, /* least elements of all images */
 };
 
 typedef struct reduce_step {
@@ -22,16 +22,16 @@ typedef struct reduce_step {
     mf_reducer how;
     mf_dtype dtype;
     int64_t outer, reduced, inner;
-    int64_t rows_a_task;   /* of outer, or of inner when outer is 1 */
-    int64_t piece, pieces; /* of the reduced elements; with more than one it is they that are the tasks */
-    int64_t images;        /* 0: it does not go by images */
-    const mf_eqn *product; /* which is summed by images, and made by nobody; or NULL */
+    int64_t rows_a_task;   /* rows of outer, or columns of inner if outer is 1 */
+    int64_t piece, pieces; /* of the reduced elements; if there are several, they are the tasks */
+    int64_t images;        /* 0: not by images */
+    const mf_eqn *product; /* the product that is summed by images without being stored; or NULL */
     size_t copy_bytes;
-    int rank;                                          /* of the copy; 0: none is needed */
+    int rank;                                          /* of the copy; 0: no copy */
     int64_t dims[MF_RANK], from[MF_RANK], to[MF_RANK]; /* bytes */
 } reduce_step;
 
-/* Of bools, the greater is "or", and the lesser "and". */
+/* For bools, max is "or" and min is "and". */
 static bool find_how(const mf_eqn *e, mf_reducer *how)
 {
     mf_dtype dtype = e->in[0]->type->dtype;
@@ -41,7 +41,7 @@ static bool find_how(const mf_eqn *e, mf_reducer *how)
     return e->op->reduced == MF_REDUCED_AXES && dtype == e->out[0]->type->dtype && mf_reduce_rows(*how, dtype, NULL, NULL, 0, 0, 0, false);
 }
 
-/* outer × reduced × inner, where the operand is that already. */
+/* Finds outer × reduced × inner without a copy. False: the dimensions are not in that order. */
 static bool join_dimensions(reduce_step *s, const mf_type *t, const mf_intlist *axes)
 {
     int stage = 0; /* 0: outer, 1: reduced, 2: inner */
@@ -58,7 +58,7 @@ static bool join_dimensions(reduce_step *s, const mf_type *t, const mf_intlist *
     return true;
 }
 
-/* Else a copy with the reduced dimensions last. */
+/* Plans a copy with the reduced dimensions last. */
 static void plan_copy(reduce_step *s, const mf_type *t, const mf_intlist *axes)
 {
     int64_t strides[MF_RANK], bytes = mf_dtype_size(t->dtype);
@@ -84,7 +84,7 @@ typedef struct reduce_task {
     char *out, *parts;
 } reduce_task;
 
-/* What tasks are cut from. */
+/* The lines that tasks are cut from. */
 static int64_t count_lines(const reduce_step *s) { return s->outer > 1 || s->inner == 1 ? s->outer : s->inner; }
 static int64_t count_tasks(const reduce_step *s) { return (count_lines(s) + s->rows_a_task - 1) / s->rows_a_task; }
 
@@ -107,10 +107,10 @@ static void run_task(void *context, int64_t index)
     }
 }
 
-/* The dtype of the pieces' results. */
+/* The dtype of partial results. */
 static mf_dtype joining(const reduce_step *s) { return s->dtype == MF_F16 || s->dtype == MF_BF16 ? MF_F32 : s->dtype; }
 
-/* Of the results of one piece. */
+/* The bytes of one piece's results. */
 static int64_t part_bytes(const reduce_step *s) { return (s->outer * s->inner * mf_dtype_size(joining(s)) + 63) / 64 * 64; }
 
 static void run_piece(void *context, int64_t index)
@@ -144,7 +144,7 @@ static void join_pieces(const reduce_task *t)
 static int64_t image_elements(const reduce_step *s) { return s->reduced / s->images * s->inner; }
 static int64_t images_a_task(const reduce_step *s) { return (TASK_ELEMENTS + image_elements(s) - 1) / image_elements(s); }
 
-/* What the images come to, and behind it the result before it is rounded. */
+/* The partial results of the images, and behind them the result before it is rounded. */
 static size_t images_bytes(const reduce_step *s) { return (size_t)(s->images + 1) * (size_t)(s->inner * mf_dtype_size(joining(s))); }
 
 static void sum_products(const reduce_step *s, const float *a, const float *b, float *made, int64_t from, int64_t to)
@@ -249,7 +249,7 @@ static const mf_row_parts parts = {
     .rows = count_rows, .can = can_part, .inside = reads_own_row, .group = no_group, .fold = fold_of, .run = run_part
 };
 
-/* By images, a row being some of them or a part of one. */
+/* By images: a row is several images, or a part of one. */
 static bool can_gather(const mf_native_step *step, int64_t rows) { return of(step)->images % rows == 0; }
 static bool gathers_own_row(const mf_native_step *step, int k, int64_t rows, int64_t elements)
 {
@@ -321,7 +321,7 @@ static void cut(reduce_step *s, int64_t size)
         s->step.scratch_bytes += (size_t)(s->pieces * part_bytes(s));
 }
 
-/* Images are what the first dimension counts, where all of it goes. */
+/* An image is one index of the first dimension, if that is reduced. */
 static void find_images(reduce_step *s, const mf_type *t, const mf_intlist *axes)
 {
     int first = 0;
@@ -332,7 +332,7 @@ static void find_images(reduce_step *s, const mf_type *t, const mf_intlist *axes
         s->images = t->dims[first];
 }
 
-/* A product of two values in memory, or a square of one, that nobody else reads. */
+/* A product of two values in memory, or the square of one, that has no other reader. */
 static const mf_eqn *find_product(const mf_build *b, const reduce_step *s, const mf_eqn *e)
 {
     const mf_eqn *p = e->in[0]->producer;

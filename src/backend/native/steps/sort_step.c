@@ -1,5 +1,5 @@
-/* sort and top_k as steps: lines are laid row by row if they are not, the keys give each line's order, the operands follow it.
- * Invariant: the order is total (stable, NaN last), so neither the cutting nor the kernel's ways show in a result. */
+/* sort and top_k as steps: lines are made contiguous if they are not, the keys determine each line's order, and the operands follow it.
+ * Invariant: the order is total (stable, NaN last), so neither the division into tasks nor the kernel's algorithm affects a result. */
 #include "backend/native/kernels/kernels.h"
 #include "backend/native/segment_build.h"
 #include "backend/native/steps/copy_step.h"
@@ -13,7 +13,7 @@ typedef struct sort_step {
     int64_t outer, n, inner, lines, lines_a_task;
     int keys;
     mf_dtype dtype[MOST_OPERANDS];
-    size_t task_room, turned; /* bytes: of a task's room; of all operands together, laid row by row */
+    size_t task_room, turned; /* bytes: of a task's working memory; of all operands together, made contiguous */
 } sort_step;
 
 typedef struct sort_task {
@@ -60,7 +60,7 @@ static void run_task(void *context, int64_t index)
         sort_line(t, i, t->room + (size_t)index * t->s->task_room);
 }
 
-/* Between outer × n × inner and outer × inner × n. */
+/* Copies between outer × n × inner and outer × inner × n. */
 static void turn(const sort_step *s, int size, char *out, const char *in, bool back)
 {
     const int64_t n = s->n, inner = s->inner, dims[3] = { s->outer, back ? n : inner, back ? inner : n };
@@ -131,7 +131,7 @@ bool mf_build_sort(mf_build *b, const mf_eqn *e)
     return true;
 }
 
-/* ------------------------------------------------------------------ the greatest */
+/* ------------------------------------------------------------------ top_k */
 
 typedef struct top_k_step {
     mf_native_step step;

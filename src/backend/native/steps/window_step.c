@@ -1,8 +1,8 @@
-/* Sliding windows by shifted rows. The operand is laid out with its padding, apart by the strides' phases, so that every window begins one
- * element behind its neighbour: element k of all windows is then one long run, which joins a run of accumulators. For integers and minima,
- * and where there are too few channels for the pooling kernels (pool_step.c), which take many at a time.
- * Invariants: each window's elements are taken in row-major order from the identity on, and padding is the identity, which changes no bit;
- * a task makes slabs of the result along one dimension, cut by shape alone. */
+/* Sliding windows by shifted rows. The operand is copied with its padding, separated by the strides' phases, so that every window begins
+ * one element behind its neighbour. Then element k of all windows is one long run, which is joined into a run of accumulators. Used for
+ * integers and minima, and where there are too few channels for the pooling kernels (pool_step.c), which process many at a time.
+ * Invariants: each window's elements are taken in row-major order, starting from the identity, and padding is the identity, which
+ * changes no bit; a task makes slabs of the result along one dimension, cut by shape alone. */
 #include "backend/native/kernels/kernels.h"
 #include "backend/native/segment_build.h"
 #include "backend/native/steps/copy_step.h"
@@ -20,12 +20,13 @@ enum {
     TASK_COST = 12000
 };
 
-/* One dimension with a window; behind the last lie the channels. Place p of the padded operand is entry p / stride of phase p % stride. */
+/* One dimension with a window; the channels come behind the last one. Place p of the padded operand is entry p / stride of phase p %
+ * stride. */
 typedef struct window_axis {
     int64_t in, out, window, stride, dilation, base, low;
-    int64_t phases;         /* that windows touch: the first comes of their element 0, and so on */
-    int64_t entries, apart; /* of a slab in each; elements from one to the next */
-    int64_t phase_apart;    /* elements */
+    int64_t phases;         /* number of phases that windows touch: the first one is that of their element 0, and so on */
+    int64_t entries, apart; /* entries of a slab in each phase; elements between entries */
+    int64_t phase_apart;    /* elements between phases */
     int64_t *offsets;       /* by element of the window */
 } window_axis;
 
@@ -37,17 +38,18 @@ typedef struct window_step {
     window_axis axis[MF_RANK];
     int64_t channels;
     int cut;                                  /* the axis along which slabs are cut */
-    int flat;                                 /* axes from here on are gone through as one run */
+    int flat;                                 /* from this axis on, entries are processed as one run */
     int64_t slab, slabs, slabs_a_task, tasks; /* slab: windows along the axis that is cut */
-    int64_t laid, run;                        /* elements of a slab laid out; of a run */
+    int64_t laid, run;                        /* elements of a laid-out slab; of a run */
     size_t task_bytes;
-    int64_t from[MF_RANK + 1], to[MF_RANK + 1]; /* bytes from entry to entry: in the operand, in the result; then of a channel */
+    int64_t from[MF_RANK + 1], to[MF_RANK + 1]; /* bytes between entries in the operand, and in the result; last: of a channel */
     char identity[16];
 } window_step;
 
 /* ------------------------------------------------------------------ laying out */
 
-/* Entries of a phase that the operand's elements fill: `count` from the first on, `step` apart; those elements are `apart` apart. */
+/* The entries of a phase that the operand's elements fill: `count` of them from `entry` on, `step` apart, from elements that are `apart`
+ * apart. */
 typedef struct landing {
     int64_t entry, element, count, step, apart;
 } landing;
@@ -74,10 +76,10 @@ static landing land(const window_axis *x, int64_t first_window, int64_t phase)
         place += x->stride;
     int64_t element = place / x->base;
     if (place % x->base || element >= x->in || entry >= x->entries)
-        return (landing){ 0 }; /* dilation leaves nothing in this phase, or it lies behind the end */
+        return (landing){ 0 }; /* dilation leaves nothing in this phase, or all is behind the end */
     int64_t there = (x->in - 1 - element) / apart + 1, here = (x->entries - 1 - entry) / step + 1;
     landing l = { .entry = entry, .element = element, .count = there < here ? there : here };
-    if (l.count > 1) { /* or they may be as large as anything */
+    if (l.count > 1) { /* otherwise they could be arbitrarily large */
         l.step = step;
         l.apart = apart;
     }
@@ -93,7 +95,7 @@ static bool has_padding(const window_step *s, int64_t first)
     return false;
 }
 
-/* The slab whose first window along the axis that is cut is this one. */
+/* Lays out the slab whose first window along the cut axis is this one. */
 static void lay_out(const window_step *s, char *laid, const char *in, int64_t first)
 {
     int64_t phase[MF_RANK] = { 0 }, size = mf_dtype_size(s->dtype);
@@ -120,7 +122,7 @@ static void lay_out(const window_step *s, char *laid, const char *in, int64_t fi
 
 /* ------------------------------------------------------------------ joining */
 
-/* All elements of the windows that begin at n entries one after the other. */
+/* Joins all elements of the windows that begin at n consecutive entries. */
 static void join_all(const window_step *s, char *acc, const char *laid, int64_t n)
 {
     const window_axis *inner = &s->axis[s->rank - 1];
@@ -143,11 +145,11 @@ static void join_all(const window_step *s, char *acc, const char *laid, int64_t 
     mf_window_join(s->how, s->dtype, acc, laid, offsets, count, n);
 }
 
-/* The windows that begin at `run` entries one after the other. */
+/* Computes the windows that begin at `run` consecutive entries. */
 static void make_run(const window_step *s, char *out, const char *laid, int64_t run)
 {
     int64_t acc[AT_ONCE], size = mf_dtype_size(s->dtype), most = size == 8 ? AT_ONCE : 2 * AT_ONCE;
-    bool own = size >= 4; /* the results are accumulators */
+    bool own = size >= 4; /* the results serve as accumulators */
     for (int64_t at = 0, n; at < run; at += n) {
         n = run - at < most ? run - at : most;
         char *to = out + at * size, *sums = own ? to : (char *)acc;
@@ -158,7 +160,7 @@ static void make_run(const window_step *s, char *out, const char *laid, int64_t 
     }
 }
 
-/* `windows` windows along the axis that is cut. */
+/* Computes `windows` windows along the cut axis. */
 static void make_slab(const window_step *s, char *out, const char *laid, char *room, int64_t windows)
 {
     int64_t dims[MF_RANK + 1], from[MF_RANK + 1], at[MF_RANK] = { 0 }, size = mf_dtype_size(s->dtype), run = s->channels;
@@ -227,11 +229,11 @@ static void find_identity(window_step *s)
     }
 }
 
-/* The axes, in front of which and between which dimensions without a window are axes too; behind them such are channels. */
+/* Finds the axes: all dimensions up to the last one with a window; the dimensions behind it are channels. */
 static void find_axes(window_step *s, const mf_window_params *p, const mf_type *t, const mf_type *to)
 {
     int last = t->rank - 1;
-    s->channels = mf_dtype_is_complex(t->dtype) ? 2 : 1; /* the parts, which add up one by one */
+    s->channels = mf_dtype_is_complex(t->dtype) ? 2 : 1; /* real and imaginary parts are summed independently */
     for (; last >= 0; last--) {
         bool still = p->window->at[last] == 1 && p->strides->at[last] == 1 && !p->padding_low->at[last] && !p->padding_high->at[last] &&
                      p->base_dilation->at[last] == 1;
@@ -257,10 +259,10 @@ static void find_axes(window_step *s, const mf_window_params *p, const mf_type *
     }
 }
 
-/* How many entries lie between the first and the last element of a window. */
+/* The number of entries between a window's first and last element. */
 static int64_t reach(const window_axis *x) { return (x->window - 1) * x->dilation / x->stride; }
 
-/* How a slab lies. False where it would be far larger than what is read. */
+/* Plans the size of a slab. False: it would be far larger than what is read. */
 static bool plan_slabs(window_step *s, const mf_type *t)
 {
     double others = (double)(s->channels * mf_dtype_size(s->dtype));
@@ -281,8 +283,8 @@ static bool plan_slabs(window_step *s, const mf_type *t)
     return others * (double)(s->slab + reach(cut)) <= 16.0 * (double)t->bytes + SLAB_BYTES;
 }
 
-/* Where a slab's entries and the windows' elements lie, and which axes make up a run: short rows are worth going through the entries
- * between them. */
+/* Plans the layout of a slab's entries and of the windows' elements, and which axes make up a run: short rows are worth processing the
+ * entries between them too. */
 static void plan_runs(mf_build *b, window_step *s)
 {
     int64_t apart = s->channels, useful = s->channels;

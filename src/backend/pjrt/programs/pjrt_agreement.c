@@ -1,8 +1,8 @@
-/* Whether the devices of a map agree on which collectives they come to. XLA's wait for one another, and one that waits in vain stops the
- * process; so where the predicate of a branch or a loop with a collective may differ between those who take part, they agree on it first,
- * and that they did not is found out (hlo_agree.c).
- * Invariant: such a branch or loop is in the list, by declared variance alone: some whose devices agree anyhow are in it too.
- * By the same variance: which checks have to be made when the program runs. */
+/* Whether the devices of a map agree on which collectives they execute. XLA's wait for one another, and one that waits in vain aborts the
+ * process; so where the predicate of a branch or loop with a collective may differ between the participants, they compare it first, and a
+ * difference is reported (hlo_agree.c).
+ * Invariant: every such branch or loop is in the list. Only declared variance counts, so some whose devices always agree are in it too.
+ * The same variance decides which checks must be made at run time. */
 #include "backend/pjrt/pjrt.h"
 
 #include "base/memory/alloc.h"
@@ -14,7 +14,7 @@
 /* Where devices meet: a collective, or the agreement on a predicate. */
 typedef struct meeting {
     mf_hlo_agreement among; /* .of: the collective */
-    uint64_t members;       /* over which binders they differ */
+    uint64_t members;       /* the binders over which the participants differ */
 } meeting;
 typedef struct meetings {
     mf_hlo_findings *list;
@@ -45,7 +45,7 @@ static meeting meeting_of(const mf_eqn *e, const mf_axis_env *env)
     return m;
 }
 
-/* Of the meeting's axes those that are bound here too, and its groups where that is all of them. */
+/* The meeting's axes that are also bound here, and its groups if that is all of its axes. */
 static mf_hlo_agreement seen_from(const meeting *m, const mf_axis_env *env)
 {
     mf_hlo_agreement a = m->among;
@@ -62,7 +62,7 @@ static mf_hlo_agreement seen_from(const meeting *m, const mf_axis_env *env)
     return a;
 }
 
-/* a among the devices of b as well: of both axes all, unless they are the same. */
+/* Extends a to the devices of b: all groups of both axes, unless they are the same. */
 static void widen(mf_hlo_agreement *a, const mf_hlo_agreement *b)
 {
     const char *names[128];
@@ -86,7 +86,7 @@ static mf_hlo_agreement *agreement_of(meetings *w, const mf_eqn *e)
     return NULL;
 }
 
-/* That all who meet in e, from the meeting `from` on, agree on its predicate, where it may differ between them. */
+/* Makes all who meet in e, from meeting `from` on, agree on its predicate, where it may differ between them. */
 static bool agree(meetings *w, const mf_eqn *e, const mf_axis_env *env, uint64_t predicate, int from)
 {
     mf_hlo_agreement *a = agreement_of(w, e);
@@ -109,7 +109,7 @@ static bool agree(meetings *w, const mf_eqn *e, const mf_axis_env *env, uint64_t
     return !needed || mf_vector_push(&w->met, (meeting){ *a, members_of(a->axes, env) });
 }
 
-/* The predicate of a loop, by what its carry is after any number of rounds. False when memory is out. */
+/* The variance of a loop's predicate, by that of its carry after any number of iterations. False: out of memory. */
 static bool predicate_of_while(const mf_eqn *e, const mf_axis_env *env, const uint64_t *masks, uint64_t *predicate)
 {
     const mf_while_params *w = e->params;
@@ -123,7 +123,7 @@ static bool predicate_of_while(const mf_eqn *e, const mf_axis_env *env, const ui
     return inside != NULL;
 }
 
-/* Input i of nested program k: by the operand that it is, a carry as it is after any number of rounds. */
+/* The variance of input i of nested program k: that of its operand, or of a carry after any number of iterations. */
 static uint64_t input_of(const mf_eqn *e, const mf_axis_env *env, const uint64_t *masks, int k, int i)
 {
     const mf_program *p = *mf_params_program_at(e->op, e->params, k);
@@ -160,8 +160,8 @@ static bool check_nested(meetings *w, const mf_eqn *e, const mf_axis_env *env, c
     return ok;
 }
 
-/* A call of the host, which may fail; a check of values that differ by declaration; of those that do not where somebody wants to know it
- * nevertheless; and of numbers. */
+/* A host call, which may fail; a check of values that are declared to differ, or of any value if the check is switched on; and a NaN
+ * check. */
 static bool only_a_run_says(const mf_eqn *e, const mf_axis_env *env, const uint64_t *masks)
 {
     if (mf_is_host_call(e))
@@ -171,7 +171,7 @@ static bool only_a_run_says(const mf_eqn *e, const mf_axis_env *env, const uint6
     return (meeting_of(e, env).members & masks[e->in[0]->id]) || mf_check_is_on(MF_CHECK_REPLICATED);
 }
 
-/* False when memory is out, as everywhere here. */
+/* False: out of memory, as everywhere here. */
 static bool check_eqn(meetings *w, const mf_eqn *e, const mf_axis_env *env, const uint64_t *masks)
 {
     int from = w->met.count;

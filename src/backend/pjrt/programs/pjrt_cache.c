@@ -1,6 +1,7 @@
-/* Executables in a folder, MF_COMPILATION_CACHE: what one process compiled the next one loads, where the plugin can write and read them.
- * Invariants: a file's name is the hash of all that the executable depends on: text, options, plugin and machine; it is written beside and
- * renamed, so it is whole; one whose size or sum is not what it says, or that the plugin refuses, is as if it were not there. */
+/* The compilation cache, a folder of executables (MF_COMPILATION_CACHE): one process compiles, the next one loads, if the plugin can
+ * serialize and load executables.
+ * Invariants: a file's name is the hash of everything the executable depends on: text, options, plugin and machine; it is written under
+ * another name and renamed, so it is complete; a file with a wrong size or checksum, or that the plugin rejects, is ignored. */
 #include "backend/pjrt/pjrt.h"
 
 #include "base/memory/alloc.h"
@@ -31,7 +32,7 @@ static void join(uint64_t *key, const void *bytes, size_t count)
         key[i] = mf_hash(bytes, count, key[i] + count + (uint64_t)i * 0x9E3779B97F4A7C15U);
 }
 
-/* The plugin's file: one that was replaced is another one. */
+/* The plugin's file with its size and time, so that a replaced plugin has other keys. */
 static void join_file(uint64_t *key, const char *path)
 {
     struct stat s;
@@ -40,7 +41,7 @@ static void join_file(uint64_t *key, const char *path)
         join(key, (int64_t[]){ s.st_size, s.st_mtim.tv_sec, s.st_mtim.tv_nsec }, 3 * sizeof(int64_t));
 }
 
-/* What is compiled for the CPU is for this one's instructions. */
+/* Code for the CPU depends on this CPU's instruction set. */
 static void join_processor(uint64_t *key)
 {
     char line[8192];
@@ -65,7 +66,7 @@ static void join_platform(uint64_t *key, const pjrt_client *c)
     join(key, (int[]){ c->api->version.major, c->api->version.minor, c->device_count }, 3 * sizeof(int));
 }
 
-/* False: there is no folder, or the plugin cannot. */
+/* False: there is no folder, or the plugin cannot serialize or load. */
 static bool find_file(const pjrt_client *c, const mf_text *code, const mf_text *options, uint64_t *key, char *path)
 {
     const char *folder = getenv("MF_COMPILATION_CACHE");
@@ -108,7 +109,7 @@ static bool write_all(int fd, const void *from, size_t count)
     return true;
 }
 
-/* The bytes of the file, whole, which are freed by mf_free; NULL. */
+/* The file's payload if it is intact, to be freed with mf_free; else NULL. */
 static char *read_file(const char *path, const uint64_t *key, size_t *count)
 {
     struct stat s;
@@ -129,7 +130,7 @@ static char *read_file(const char *path, const uint64_t *key, size_t *count)
     return bytes;
 }
 
-/* One that cannot be written is compiled again another time. */
+/* If the file cannot be written, the next process compiles again. */
 static void write_file(const char *path, const uint64_t *key, const char *bytes, size_t count)
 {
     static _Atomic unsigned next;

@@ -1,10 +1,11 @@
-/* Cutting a program that a plugin cannot run as one into steps that it and the CPU run by turns (XLA's word: outside compilation). Calls of
- * the host are such, where the plugin's programs can make none or each replica would make them, and maps that cannot be replicas beside the
- * others. A map that is part of the program becomes a step of its own, which is loaded, and cut, as a program; anything else that cannot be
- * run there, a branch, a loop or a map inside of a map, goes to the CPU as a whole. Of a program that is one map the body is cut, and each
- * step is that map of a part of it; what goes from step to step has a row for each device.
- * Invariants: each equation is in one step, behind what it needs; calls of the host keep the program's order; there are as few steps as that
- * allows, so prints cost one of the CPU's beside the plugin's. Each output is given by a step on the plugin, which settles where it lies. */
+/* Cuts a program that a plugin cannot run as a whole into steps that alternate between the plugin and the CPU (XLA: outside compilation).
+ * The plugin cannot run host calls, if its programs can make none or each replica would make them, or maps that cannot be replicas beside
+ * the others. A map that is part of the program becomes a step of its own, which is loaded, and cut, as a program; any other equation that
+ * the plugin cannot run, a branch, a loop or a map inside of a map, runs on the CPU as a whole. If the program is only a map, its body is
+ * cut, and each step is the map of a part of the body; values between the steps have a row per device.
+ * Invariants: each equation is in one step, after those it depends on; host calls keep the program's order; there are as few steps as
+ * that allows, so a program with prints adds one step on the CPU to the plugin's. Each output is given by a step on the plugin, which
+ * determines its sharding. */
 #include "backend/pjrt/programs/pjrt_cut.h"
 
 #include "base/memory/alloc.h"
@@ -31,7 +32,7 @@ void *pjrt_cut_room(cutting *c, mf_arena *arena, int count, size_t size)
 
 /* ---- what a program of the plugin can be */
 
-/* calls: whether the plugin's programs can call the host. Of several replicas each would make the call. */
+/* calls: whether the plugin's programs can call the host. With several replicas, each would make the call. */
 static bool can_run(const mf_eqn *e, mf_hlo_place at, bool calls)
 {
     const mf_pmap_params *m = e->op == &mf_op_pmap ? e->params : NULL;
@@ -54,7 +55,7 @@ static cutting_place place_of(const mf_eqn *e, const mf_eqn *map, mf_hlo_place a
     return can_run(e, at, calls) ? ON_PLUGIN : part ? ALONE : ON_HOST;
 }
 
-/* What is cut of p, and where its equations stand. */
+/* The part of p that is cut, and the place of its equations. */
 static const mf_program *body_to_cut(const mf_program *p, const mf_eqn *map, mf_hlo_place *at)
 {
     *at = mf_hlo_place_of(p, mf_program_replicas(p));
@@ -76,7 +77,7 @@ bool pjrt_needs_steps(const mf_program *p, bool calls)
 
 /* ---- turns */
 
-/* The first turn at which all operands are there. */
+/* The first turn at which all operands are available. */
 static int turn_of_operands(const cutting *c, const mf_eqn *e)
 {
     int turn = 0;
@@ -86,10 +87,10 @@ static int turn_of_operands(const cutting *c, const mf_eqn *e)
     return turn;
 }
 
-/* Once there are steps, all calls of the host are steps: so they have one order. */
+/* If there are steps at all, every host call is in a step on the host, so that they have one order. */
 static void take_turns(cutting *c, mf_hlo_place at)
 {
-    int before = -1; /* the last turn between the plugin's */
+    int before = -1; /* the last odd turn so far */
     cutting_place place_before = ON_HOST;
     for (int k = 0; k < c->body->eqn_count; k++) {
         const mf_eqn *e = c->body->eqns[k];
@@ -125,10 +126,10 @@ static void sort_by_turn(cutting *c)
         c->sorted[c->from[c->eqns[k].turn + 1]++] = k;
 }
 
-/* ---- what goes from step to step */
+/* ---- values between steps */
 
-/* An output is given where its variable is made, on the plugin; what is an input, a constant or the host's goes through the last step. So does
- * what another output of a step that is alone is already, for each output is an array of its own. */
+/* The turn that gives an output: where its variable is made, on the plugin; inputs, constants and the host's values go through the last
+ * step. So does a second output of the same variable of a step that is alone, since each output is an array of its own. */
 static int turn_of_output(const cutting *c, int o)
 {
     const mf_variable *v = c->body->out[o];
@@ -137,8 +138,8 @@ static int turn_of_output(const cutting *c, int o)
     return v->producer && w->place != ON_HOST && !again ? w->made : c->last;
 }
 
-/* Without a map an output that a step gives is the value that others take; of a map's what others take has a row for each device, and an
- * output lies as the map says. */
+/* Whether an output is also the value that other steps take: not of a map, where values between steps have a row per device, but an
+ * output is laid out as the map says. */
 static bool is_output_as_it_is(const cutting *c, const mf_variable *v, int o)
 {
     const cutting_variable *w = &c->variables[v->id];
@@ -191,7 +192,7 @@ static void give_output(cutting *c, cutting_step *s, int o)
     }
 }
 
-/* Which variables the equations of a turn take and give. */
+/* Collects the variables that the equations of a turn take and give. */
 static void read_turn(cutting *c, cutting_step *s)
 {
     for (int n = c->from[s->turn]; n < c->from[s->turn + 1]; n++) {

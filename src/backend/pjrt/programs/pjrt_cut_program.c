@@ -1,5 +1,5 @@
-/* The programs of the steps that another one is cut into. Invariant: a step's program has its inputs and gives its outputs, in order; of a
- * program that is one map it is that map, of the equations of the step. */
+/* Makes the programs of the steps into which a program is cut. Invariant: a step's program takes the step's inputs and gives its
+ * outputs, in order; if the whole program is a map, it is that map of the step's equations. */
 #include "backend/pjrt/programs/pjrt_cut.h"
 
 #include "base/memory/alloc.h"
@@ -7,7 +7,7 @@
 #include "passes/rewrite.h"
 #include "transform/functions/mapped/pmap.h"
 
-/* The program that was made, or why it was not. */
+/* The finished program, or NULL after recording the error. */
 static mf_program *finish(cutting *c, mf_builder *b, mf_variable *const *out, int out_count)
 {
     mf_error_object *error = NULL;
@@ -35,7 +35,7 @@ static void put_equation(cutting *c, mf_builder *b, const mf_eqn *e)
         c->made[e->out[o]->id] = out[o];
 }
 
-/* What the host made of a map inside, through a map of the same devices that changes nothing: so it lies on all of them. */
+/* Passes a value that the host made of an inner map through an identity map over the same devices, so that it is laid out over them. */
 static mf_variable *through_map(mf_builder *b, const mf_variable *made, mf_variable *v)
 {
     const mf_pmap_params *m = made->producer && made->producer->op == &mf_op_pmap ? made->producer->params : NULL;
@@ -65,7 +65,7 @@ static mf_variable *result_of(cutting *c, const cutting_step *s, mf_builder *b, 
     return passes ? through_map(b, v, variable_of(b, c->made, v)) : variable_of(b, c->made, v);
 }
 
-/* The turn's equations as a program. One that gives nothing gives a truth, for there is to be something that comes when it has ended. */
+/* The turn's equations as a program. If it has no outputs it returns a truth value, so that its end can be waited for. */
 static mf_program *body_of(cutting *c, const cutting_step *s, const mf_axis_env *env)
 {
     mf_builder b;
@@ -84,7 +84,7 @@ static mf_program *body_of(cutting *c, const cutting_step *s, const mf_axis_env 
     return finish(c, &b, out, s->out_count ? s->out_count : 1);
 }
 
-/* The operand of the map that is its body's input, and its axis; NULL: v is none, and has a row for each device. */
+/* The map's operand that is this body input, and its axis; NULL: v is not an input, and has a row per device. */
 static const mf_variable *operand_of(const cutting *c, const mf_variable *v, int64_t *axis)
 {
     int input = c->variables[v->id].input;
@@ -92,7 +92,7 @@ static const mf_variable *operand_of(const cutting *c, const mf_variable *v, int
     return input ? c->map->in[input - 1] : NULL;
 }
 
-/* What the map of the step takes; a constant is no value of the steps, and goes from its inputs. */
+/* The operands of the step's map; constants are not values of the steps, and are removed from its inputs. */
 static mf_variable **operands_of(cutting *c, mf_builder *b, cutting_step *s, int64_t *axes)
 {
     const mf_pmap_params *m = c->map->params;
@@ -115,7 +115,7 @@ static mf_variable **operands_of(cutting *c, mf_builder *b, cutting_step *s, int
     return in;
 }
 
-/* Where a map inside is a step of the host's, the others still leave it its devices. */
+/* Names the devices, so that the map of a step without the inner map still leaves each replica the devices that the inner map needs. */
 static const mf_intlist *devices_of(cutting *c, const mf_pmap_params *m)
 {
     int64_t count = m->axis_size * mf_pmap_span(m);
@@ -147,7 +147,7 @@ static mf_program *map_of(cutting *c, cutting_step *s, mf_program *body)
     return finish(c, &b, e ? e->out : NULL, body->out_count);
 }
 
-/* The equation with an input for each operand, which is what a map is cut by. */
+/* The equation with an input per operand; a map is cut as such a program. */
 mf_program *pjrt_cut_alone(cutting *c, cutting_step *s, const mf_eqn *e)
 {
     mf_builder b;
@@ -168,7 +168,7 @@ mf_program *pjrt_cut_alone(cutting *c, cutting_step *s, const mf_eqn *e)
     return finish(c, &b, out, e->out_count);
 }
 
-/* The CPU's devices are others, so no map inside names any. */
+/* Removes the devices from inner maps, since those of the CPU client differ. */
 static mf_program *without_devices(const mf_program *p, const mf_axis_env *env, mf_error_object **error);
 static void forget_devices(mf_rewrite *r, const mf_eqn *e, mf_variable **in)
 {

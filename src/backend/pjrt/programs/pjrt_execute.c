@@ -1,5 +1,6 @@
-/* Running a program on a plugin's devices. Invariants: every argument is on its device, of the program's dtype and shape, and alive, before
- * the plugin is called, for it checks no more than it must; a call that fails has taken nothing, unless the plugin had begun it. */
+/* Running a program on a plugin's devices. Invariants: before the plugin is called, every argument is on its device, has the program's
+ * dtype and shape, and is not deleted, since the plugin itself checks little; a call that fails has consumed nothing, unless the plugin
+ * had begun it. */
 #include "backend/pjrt/pjrt.h"
 
 #include "array/literal.h"
@@ -10,30 +11,30 @@
 /* An argument on one device. */
 typedef struct argument {
     void *buffer;  /* the plugin's */
-    mf_buffer *of; /* the memory whose form it is; NULL: made for this call alone */
+    mf_buffer *of; /* the memory whose form it is; NULL: made only for this call */
 } argument;
 
 typedef struct call {
     pjrt_executable *x;
     pjrt_client *client;
     mf_array *const *in;
-    void *room;                     /* for the lists that follow */
-    int in_count, out_count, gives; /* by replica: results, and what is found out */
+    void *room;                     /* storage of the lists below */
+    int in_count, out_count, gives; /* per replica: results, and the report if there is one */
     argument *arguments;            /* by replica, by input */
     void **given;                   /* their buffers: what the plugin sees */
-    void **results;                 /* by replica, by output; and what it finds out, if anything */
+    void **results;                 /* by replica, by output; then the report, if there is one */
     void ***rows, **events;
-    int64_t *kept; /* inputs whose memory stays */
+    int64_t *kept; /* inputs whose memory must not be taken */
     size_t kept_count;
-    uint64_t *found; /* where what is found out comes, by replica; NULL: nothing is */
+    uint64_t *found; /* the reports, by replica; NULL: there are none */
     int device;      /* of a portable program */
-    bool placed;     /* it is there because the caller says so */
+    bool placed;     /* `device` was chosen by the caller */
 } call;
 
 static bool is_donated(const pjrt_executable *x, int i) { return x->base.donated && x->base.donated[i]; }
 static int device_of(const call *c, int replica) { return c->x->replicas == 1 ? c->device : c->x->devices[replica]; }
 
-/* ---- beginning: as if nothing had been asked where it fails */
+/* ---- beginning: a failure leaves everything as it was */
 
 static void leave(const call *c, int count)
 {
@@ -89,7 +90,7 @@ static bool is_kept(const call *c, int i)
     return false;
 }
 
-/* Of a donated array that somebody else holds too the memory stays. */
+/* A donated array's memory is kept if somebody else holds it too. */
 static void keep_shared(call *c)
 {
     for (int i = 0; c->x->base.donated && i < c->in_count; i++) {
@@ -99,7 +100,7 @@ static void keep_shared(call *c)
     }
 }
 
-/* The part where it begins; its elements lie as these strides say of all of the array. */
+/* The part of the array as a view that begins at the part, with the strides of the whole array. */
 static pjrt_view view_of(const mf_type *type, const int64_t *strides, const mf_hlo_part *part)
 {
     int axes[MF_RANK];
@@ -111,7 +112,7 @@ static pjrt_view view_of(const mf_type *type, const int64_t *strides, const mf_h
     return v;
 }
 
-/* Whether the devices hold these parts. */
+/* Whether the array is sharded into these parts. */
 static bool is_mapped_so(const mf_array *a, const mf_hlo_part *part)
 {
     const mf_sharding *p = a->sharding;
@@ -121,14 +122,14 @@ static bool is_mapped_so(const mf_array *a, const mf_hlo_part *part)
     return so;
 }
 
-/* From the host, for this call alone: of an array whose parts lie otherwise than the program wants them. */
+/* Makes an argument from the host for this call alone, if the array is sharded otherwise than the program needs. */
 static mf_error_object *from_literal(const call *c, int replica, int i, argument *to)
 {
     mf_error_object *error = NULL;
     const mf_hlo_part *part = pjrt_part_of_replica(c->x, &c->x->in_parts[i]);
     int64_t strides[MF_RANK];
     mf_literal *l = mf_literal_of(c->in[i], &error);
-    if (!l && is_donated(c->x, i)) { /* marked deleted already: read what it holds */
+    if (!l && is_donated(c->x, i)) { /* already marked as deleted: read its contents nevertheless */
         mf_error_ignore(error);
         atomic_store(&c->in[i]->deleted, NULL);
         l = mf_literal_of(c->in[i], &error);
@@ -171,7 +172,7 @@ static mf_error_object *make_argument(call *c, int replica, int i, argument *to)
     return error;
 }
 
-/* A call that failed may have taken what was donated to it nevertheless: such forms are forgotten here, so no later call is given one. */
+/* A call that failed may still have consumed donated arguments: forget such forms, so that no later call uses them. */
 static void forget_taken(const call *c)
 {
     for (int k = 0; c->x->base.donated && k < c->x->replicas * c->in_count; k++) {
@@ -224,7 +225,7 @@ static const mf_sharding *make_sharding(const call *c, int o, bool committed)
     return mf_sharding_get(c->x->base.client, part->count, axes, count, devices);
 }
 
-/* As in the last call, unless a portable program runs on another device or was given what is committed, where that was not. */
+/* The sharding of the last call, unless a portable program runs on another device or an argument is committed now that was not then. */
 static const mf_sharding *sharding_of(const call *c, int o)
 {
     bool committed = is_committed(c, o);
@@ -248,7 +249,7 @@ static mf_array *new_result(const call *c, int o, mf_future *f)
     return a;
 }
 
-/* What a replica gave becomes a form of the result's memory, if it is the first that has this part. */
+/* Makes a replica's result a form of the array's memory, if it is the first replica that has this part. */
 static bool take_result(const call *c, mf_array *a, int o, int replica)
 {
     void **at = &c->results[replica * c->gives + o];
@@ -284,7 +285,7 @@ static mf_error_object *make_results(const call *c, mf_future *f, mf_array **out
 
 /* ---- the call */
 
-/* Zeroed, in one piece, which the executable keeps from call to call. */
+/* Zeroed working memory, one block that the executable keeps from call to call. */
 static bool make_room(call *c)
 {
     size_t replicas = (size_t)c->x->replicas, in = replicas * (size_t)c->in_count, out = replicas * (size_t)c->gives;
@@ -319,7 +320,7 @@ static void free_room(const call *c)
     mf_free(atomic_exchange(&c->x->room, c->room));
 }
 
-/* Begins on `count` devices from the replica on: on all of them, or on one. */
+/* Executes on `count` devices from `replica` on: all of them, or one. */
 static mf_error_object *execute(const call *c, int replica, int count)
 {
     pjrt_execute_options options = { .head = PJRT_HEAD(pjrt_execute_options), .kept = c->kept, .kept_count = c->kept_count };
@@ -342,14 +343,14 @@ static mf_error_object *execute_apart(const call *c)
     mf_error_object *error = NULL;
     for (int r = 0; r < c->x->replicas && !error; r++)
         error = execute(c, r, 1);
-    for (int r = 0; r < c->x->replicas && error; r++) { /* nobody will ask for what has begun */
+    for (int r = 0; r < c->x->replicas && error; r++) { /* nobody will wait for those that have begun */
         pjrt_destroy(c->client, PJRT_EVENT_DESTROY, c->events[r]);
         c->events[r] = NULL;
     }
     return error;
 }
 
-/* The plugin's turn. Where nobody waits for anybody, calls may begin in any order. */
+/* Calls the plugin. Calls without collectives may begin in any order. */
 static mf_error_object *start(const call *c)
 {
     bool meets = c->x->meets;
@@ -364,7 +365,7 @@ static mf_error_object *start(const call *c)
     return error;
 }
 
-/* Of what was donated the call has all. */
+/* Ends the reads of arguments, and gives up donated ones. */
 static void give_up(const call *c)
 {
     for (int i = 0; i < c->in_count; i++) {
@@ -394,7 +395,7 @@ static mf_future *new_future(call *c)
     return NULL;
 }
 
-/* Nobody waits for it here: the call ends when all have come. */
+/* Does not wait: the call's future ends after these reads. */
 static void read_findings(const call *c, mf_future *f)
 {
     for (int r = 0; c->found && r < c->x->replicas; r++) {
@@ -435,7 +436,7 @@ static mf_error_object *run(call *c, mf_array **out)
 
 mf_error_object *pjrt_run(mf_executable *base, mf_array *const *in, const bool *moved, mf_array **out)
 {
-    (void)moved; /* nothing is computed in place but what is donated */
+    (void)moved; /* only donated arguments are computed in place */
     return pjrt_run_on(base, in, -1, out);
 }
 

@@ -1,5 +1,5 @@
-/* What programs on a plugin find out, as errors. Invariant: the error is that of the CPU; of several findings the one that stands first in
- * the program. A number that no finding has, which a faulty plugin may give, is an error too. */
+/* Turns the reports of a program on a plugin into errors. Invariant: the error is the one that the CPU client gives; of several, the
+ * first in the program. A number without a finding, which a faulty plugin may give, is an error too. */
 #include "backend/pjrt/pjrt.h"
 
 #include "base/memory/alloc.h"
@@ -33,7 +33,8 @@ pjrt_findings *pjrt_findings_new(const pjrt_executable *x)
 
 static uint64_t number_of(uint64_t found) { return found >> MF_HLO_PLACE_BITS; }
 
-/* The devices of the group whose first replica is this one: those that found this, or those that did not. Returns how many. */
+/* Lists the devices of the group whose first replica is `group`: those that reported this number, or those that did not. Returns how
+ * many. */
 static int list_group(const pjrt_findings *s, const uint64_t *found, uint64_t number, const int *first, int group, bool have, mf_text *list)
 {
     int count = 0;
@@ -43,7 +44,7 @@ static int list_group(const pjrt_findings *s, const uint64_t *found, uint64_t nu
     return count;
 }
 
-/* What devices of a group have of their own: a value, or a way through a branch or a loop. */
+/* The error of devices of a group that differ: in a value, or in the path through a branch or a loop. */
 static mf_error_object *differ(const pjrt_findings *s, const uint64_t *found, int replica, const mf_hlo_finding *f, const void *location)
 {
     mf_text these = { 0 }, others = { 0 };
@@ -66,7 +67,7 @@ static const mf_hlo_finding *finding_of(const pjrt_findings *s, uint64_t found)
     return n < 1 || n > (uint64_t)s->list.made.count ? NULL : &s->list.made.at[n - 1];
 }
 
-/* The error of a call of the host is taken, so nobody keeps those of other replicas. */
+/* Removes the errors of host calls of all replicas, so that none is left behind, and returns that of replica `at`. */
 static mf_error_object *take_host_errors(const pjrt_findings *s, const uint64_t *found, int at)
 {
     mf_error_object *taken = NULL;

@@ -1,9 +1,9 @@
-/* Calls of the host: callbacks and prints of a program on a plugin whose devices compute in the host's memory, as XLA's CPU. The program has
- * a custom call for each, of one handler of ours, which a plugin takes by its extension for foreign functions; attributes say which program
- * and which call.
- * Invariants: calls have the program's order, for each takes what was found so far and gives what it found (stablehlo/hlo_findings.c); one
- * that fails keeps its error here, and gives its number, so the program goes on to its end and no device waits in vain; after it nothing is
- * called any more. What a callback computes is computed on the CPU, whatever the default backend is: the plugin's threads are its own. */
+/* Host calls: callbacks and prints of a program on a plugin whose devices compute in the host's memory, such as XLA's CPU client. Each
+ * becomes a custom call to one handler of ours, registered through the plugin's FFI extension; attributes name the program and the call.
+ * Invariants: calls keep the program's order, since each takes the report so far and returns its own (stablehlo/hlo_findings.c); the
+ * error of a failed call is kept here and its number reported, so the program runs to its end and no device waits in vain; after a
+ * failure no further host call is made. Callbacks compute on the CPU, whatever the default backend is, since they run on the plugin's
+ * threads. */
 #include "backend/pjrt/pjrt.h"
 
 #include "array/literal.h"
@@ -24,19 +24,19 @@ struct pjrt_host_calls {
     mf_object object;
     int64_t name;
     mf_program *program;            /* whose equations they are */
-    MF_VECTOR(const mf_eqn *) eqns; /* by number, from 1; of findings that are no calls NULL. Complete before the program runs */
+    MF_VECTOR(const mf_eqn *) eqns; /* by number, from 1; NULL for findings that are no host calls. Complete before the program runs */
     pthread_mutex_t lock;
     uint64_t failures;
     MF_VECTOR(failed_call) failed;
 };
 
-/* ---- by their names */
+/* ---- by name */
 
 static struct {
     pthread_mutex_t lock;
     int64_t names;
-    MF_VECTOR(pjrt_host_calls *) at;     /* held weakly */
-    MF_VECTOR(const pjrt_api *) offered; /* to whom the handler was given */
+    MF_VECTOR(pjrt_host_calls *) at;     /* weak references */
+    MF_VECTOR(const pjrt_api *) offered; /* tables to which the handler was given */
 } known = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static void host_calls_destroy(mf_object *o)
@@ -96,7 +96,7 @@ static pjrt_host_calls *find_calls(int64_t name)
 
 /* ---- errors */
 
-/* Its number among these, which does not come again; 0: memory is out. Takes the error. */
+/* Keeps the error, which it takes, under a number that is never reused; 0: out of memory. */
 static uint64_t keep_error(pjrt_host_calls *s, mf_error_object *error)
 {
     pthread_mutex_lock(&s->lock);
@@ -124,7 +124,7 @@ mf_error_object *pjrt_host_calls_error(pjrt_host_calls *s, uint64_t found)
 
 /* ---- the handler */
 
-/* As if from no call of the library's. */
+/* Evaluates on the CPU client, as if outside of any call of the library. */
 static mf_error_object *evaluate(const mf_eqn *e, const void *const *in, void *const *out)
 {
     const mf_client *before = mf_client_of_thread;
@@ -142,7 +142,7 @@ static void *refuse(const pjrt_ffi_frame *f, const char *why)
     return f->api->new_error(&ask);
 }
 
-/* The number of that name among the attributes; 0: it is not there. */
+/* The attribute of that name; 0: it is missing. */
 static int64_t attribute(const pjrt_ffi_frame *f, const char *name)
 {
     for (int64_t i = 0; i < f->attributes.count; i++) {
@@ -165,7 +165,7 @@ static bool fits(const pjrt_ffi_list *list, int count)
 
 static void *bytes_of(const pjrt_ffi_list *list, int i) { return ((const pjrt_ffi_buffer *)list->at[i])->data; }
 
-/* The last operand is what was found so far, and the last result what is by now. */
+/* The last operand is the report so far, the last result the new one. */
 static void *call_host(const pjrt_ffi_frame *f, pjrt_host_calls *s, uint64_t number, const mf_eqn *e)
 {
     MF_SMALL_ARRAY(void *, at, 32, e->in_count + e->out_count);
@@ -209,7 +209,7 @@ static void *handle(pjrt_ffi_frame *f)
     return error;
 }
 
-/* ---- offering it */
+/* ---- registering it */
 
 static const pjrt_ffi *find_extension(const pjrt_api *api)
 {
@@ -219,7 +219,7 @@ static const pjrt_ffi *find_extension(const pjrt_api *api)
     return NULL;
 }
 
-/* By one plugin several clients may be made, but the handler is given once. */
+/* Several clients may be made from one plugin, but the handler is registered once. */
 static bool was_offered(const pjrt_api *api)
 {
     for (int i = 0; i < known.offered.count; i++)

@@ -1,4 +1,4 @@
-/* Programs for a plugin: StableHLO text, compiled for as many replicas as their maps have devices. Invariant: a program of one replica is
+/* Programs for a plugin: StableHLO text, compiled for as many replicas as the maps have devices. Invariant: a program of one replica is
  * portable, and runs on any device; one of several runs on the devices that its maps name, each once, or on the first ones. */
 #include "backend/pjrt/pjrt.h"
 
@@ -29,7 +29,7 @@ static const mf_class executable_class = { "plugin's executable", executable_des
 
 /* ---- which devices */
 
-/* named: by replica; NULL: the first ones. */
+/* named: the ids by replica; NULL: the first devices. */
 static mf_error_object *choose_devices(pjrt_executable *x, const mf_intlist *named)
 {
     int count = pjrt_client_of(x->base.client)->device_count;
@@ -51,7 +51,7 @@ static mf_error_object *choose_devices(pjrt_executable *x, const mf_intlist *nam
 
 /* ---- what each replica takes and gives */
 
-/* As one replica that takes and gives all rows, if it is to be run so. */
+/* Makes it one replica that takes and gives all rows, if that is possible and useful. */
 static void stack(pjrt_executable *x)
 {
     bool may_be = pjrt_client_of(x->base.client)->stacks && x->map && x->replicas == x->map_size && x->replicas > 1 && !x->findings;
@@ -95,7 +95,7 @@ static mf_error_object *name_host_calls(pjrt_executable *x)
     return s->host ? NULL : mf_error_out_of_memory();
 }
 
-/* What the program finds out when it runs, and whether its devices agree. */
+/* What the program reports at run time, and whether its devices may disagree. */
 static mf_error_object *read_checks(pjrt_executable *x)
 {
     x->findings = pjrt_findings_new(x);
@@ -136,7 +136,7 @@ static void put_message(mf_text *t, int field, mf_text *inside)
     mf_text_free(inside);
 }
 
-/* One of XLA's flags, field 7 { 1 its name, 2 { 2 a truth } }. */
+/* One of XLA's debug options: field 7 { 1 its name, 2 { 2 a truth value } }. */
 static void put_switch(mf_text *t, const char *name, bool on)
 {
     mf_text entry = { 0 }, key = { 0 }, value = { 0 };
@@ -147,7 +147,7 @@ static void put_switch(mf_text *t, const char *name, bool on)
     put_message(t, 7, &entry);
 }
 
-/* XLA's CPU loses a NaN in an extremum unless it is told not to. */
+/* XLA's CPU compiler drops NaN in minimum and maximum unless an option forbids it. */
 static void put_options(mf_text *t, const pjrt_executable *x)
 {
     mf_text build = { 0 }, assignment = { 0 }, computation = { 0 }, ids = { 0 };
@@ -172,7 +172,7 @@ static void put_options(mf_text *t, const pjrt_executable *x)
 
 /* ---- compiling */
 
-/* The plugin means the program that was sent: a count that differs would write beyond the lists of results. */
+/* Checks that the executable has the program's number of results: more would be written beyond the ends of the lists. */
 static mf_error_object *check_results(const pjrt_executable *x)
 {
     const pjrt_client *c = pjrt_client_of(x->base.client);
@@ -192,8 +192,8 @@ static mf_error_object *check_results(const pjrt_executable *x)
 
 static char *find(const mf_text *code, const char *word) { return memmem(code->at, code->count, word, strlen(word)); }
 
-/* What the text says of its replicas. A collective says between whom it is, also one that the emitter made; a map whose devices neither meet
- * nor ask which one they are becomes a program of one replica, which each of them runs. */
+/* Reads from the text what its replicas do. Every collective, also one added by the emitter, names its groups; a map whose devices
+ * neither meet nor ask for their index becomes a program of one replica, which each device runs. */
 static void read_replicas(pjrt_executable *x, const mf_text *code)
 {
     char *count = find(code, "mhlo.num_replicas = ");
@@ -220,7 +220,7 @@ static mf_error_object *compile(pjrt_executable *x, const mf_text *code, const m
     return error;
 }
 
-/* From the folder of executables, or compiled. */
+/* From the compilation cache, or compiled. */
 static mf_error_object *make_executable(pjrt_executable *x)
 {
     pjrt_client *c = pjrt_client_of(x->base.client);
@@ -232,7 +232,7 @@ static mf_error_object *make_executable(pjrt_executable *x)
     put_options(&options, x);
     if (!error && (code.failed || options.failed))
         error = mf_error_out_of_memory();
-    bool of_this_process = x->findings && x->findings->host; /* whose names another one does not know */
+    bool of_this_process = x->findings && x->findings->host; /* another process does not know its names */
     if (!error && of_this_process && !pjrt_host_calls_list(x->findings->host, &x->findings->list))
         error = mf_error_out_of_memory();
     x->loaded = error || of_this_process ? NULL : pjrt_cached(c, &code, &options);
@@ -249,7 +249,7 @@ static mf_error_object *make_executable(pjrt_executable *x)
     return error;
 }
 
-/* The program with maps that fit its replicas, and their devices. */
+/* Takes the program, with its maps fitted to the replicas, and the devices. */
 static mf_error_object *begin(pjrt_executable *x, const mf_load_request *load)
 {
     mf_error_object *error = NULL;

@@ -1,16 +1,16 @@
-/* Small maps as one program. On a CPU a map's replicas are threads that wait for one another, which takes longer than what small ones
- * compute; so there such a map becomes the program of all of its rows, as vmap makes it, which one device runs.
- * Invariant: what the program gives is what the replicas give, but for the order in which floats are added up: a map that vmap does not
- * take, or of which it may make something else, stays one of replicas. */
+/* Small maps as one program. On a CPU a map's replicas are threads that wait for one another, which takes longer than small ones compute;
+ * so such a map becomes the program over all its rows, as vmap makes it, which one device runs.
+ * Invariant: it gives what the replicas give, except for the order in which floats are summed; a map that vmap rejects, or whose results
+ * vmap might change, stays one of replicas. */
 #include "backend/pjrt/pjrt.h"
 
 #include "ops/ops.h"
 
-/* Operations and bytes of all devices: from there on the threads of several are worth their wait. */
+/* Operations plus bytes of all devices; above this, the threads of several devices pay off. */
 static const double most_work = 4e6;
 
-/* Whether the rows of all devices give the same there: maps inside have devices of their own; and an extremum of floats is exact between
- * replicas only, where it goes as integers. */
+/* Whether the program over all rows gives the same: inner maps have devices of their own; and max and min of floats are exact between
+ * replicas only, where they are computed on integers. */
 static bool serves(const mf_program *p)
 {
     for (int i = 0; i < p->eqn_count; i++) {
@@ -33,7 +33,7 @@ static bool gives_the_same(const mf_program *p, const mf_program *rows)
     return same;
 }
 
-/* The program's input, or a constant of its. */
+/* The program's input, or one of its constants. */
 static mf_variable *operand_of(mf_builder *b, const mf_program *p, mf_variable *const *given, const mf_variable *v)
 {
     for (int i = 0; i < p->in_count; i++)
@@ -42,14 +42,15 @@ static mf_variable *operand_of(mf_builder *b, const mf_program *p, mf_variable *
     return mf_builder_constant(b, v->constant);
 }
 
-/* XLA multiplies by the reciprocal of what all elements are divided by, which rounds twice; a device's own number is divided. */
+/* XLA turns division by a broadcast number into multiplication by its reciprocal, which rounds twice; a replica, with a scalar of its
+ * own, divides. */
 static bool is_shared_denominator(const mf_eqn *e)
 {
     const mf_eqn *producer = e->op == &mf_op_div ? e->in[1]->producer : NULL;
     return producer && producer->op == &mf_op_broadcast_in_dim && !producer->in[0]->constant;
 }
 
-/* The equations of rows; values: by variable, of its inputs. */
+/* Emits the equations of rows; values: by variable, those of its inputs are set. */
 static void put_equations(mf_builder *b, const mf_program *rows, mf_variable **values)
 {
     for (int k = 0; k < rows->eqn_count && !b->error; k++) {

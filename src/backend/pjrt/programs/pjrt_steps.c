@@ -1,7 +1,7 @@
-/* Running a program in steps (pjrt_cut.c): those of the plugin are queued, and before one of the CPU what it takes is brought to the host.
- * Invariants: a call ends when its last step on the host has; an error of any step is the call's, and after it no step runs that calls the
- * host. A step may overwrite a value that no later step takes, if the caller donated it or a step made it. What the caller donated is gone
- * when all steps have run, or when the step that may overwrite it has. */
+/* Running a program in steps (pjrt_cut.c): the plugin's steps are queued; before a step on the CPU, its operands are brought to the host.
+ * Invariants: a call returns when its last step on the host has ended; an error of any step is the call's, and no step that calls the
+ * host runs after it. A step may overwrite a value after its last use, if the caller donated it or a step made it. Donated arguments are
+ * gone when all steps have run, or when the step that may overwrite them has. */
 #include "backend/pjrt/pjrt.h"
 
 #include "base/memory/alloc.h"
@@ -11,8 +11,8 @@ typedef struct stepped {
     mf_executable base;
     pjrt_steps steps;
     bool is_map;
-    int *last;          /* by value: the last step that takes it; -1: none does; as many as there are steps: the call gives it out */
-    int *dead, *behind; /* values that are dead behind each step, and where those of each step begin in the list */
+    int *last;          /* by value: the last step that takes it; -1: none; the number of steps: it is an output of the call */
+    int *dead, *behind; /* values that die after each step, and where those of each step begin in the list */
 } stepped;
 
 static void steps_end(pjrt_steps *s)
@@ -66,7 +66,7 @@ static void list_dead(stepped *x)
             x->dead[x->behind[x->last[v] + 1]++] = v;
 }
 
-/* False: memory is out. */
+/* False: out of memory. */
 static bool find_lives(stepped *x)
 {
     x->last = mf_calloc((size_t)x->steps.value_count + 1, sizeof *x->last);
@@ -79,7 +79,7 @@ static bool find_lives(stepped *x)
     return true;
 }
 
-/* The input that the value is; -1: a step makes it. */
+/* The index of the input with this value; -1: a step makes it. */
 static int input_of(const stepped *x, int value)
 {
     for (int i = 0; i < x->base.program->in_count; i++)
@@ -90,7 +90,7 @@ static int input_of(const stepped *x, int value)
 
 static bool is_donated(const stepped *x, int input) { return x->base.donated && x->base.donated[input]; }
 
-/* Input i of step k: whether the step may have it. */
+/* Whether input i of step k may be donated to the step. */
 static bool is_given(const stepped *x, int k, int i)
 {
     int value = x->steps.list.at[k].in[i], input = input_of(x, value), times = 0;
@@ -116,15 +116,15 @@ static mf_error_object *load_step(stepped *x, int k)
 
 /* ---- running */
 
-typedef struct course { /* of one call */
+typedef struct course { /* the state of one call */
     const stepped *x;
     mf_array *const *in;
     mf_array **values;
-    mf_future **ends; /* by step that has begun, of all its results; NULL: it has ended */
-    int device;       /* where the first committed input is, if the program is no map; -1: none is */
+    mf_future **ends; /* by step that has begun: the end of all its results; NULL: it has ended */
+    int device;       /* of the first committed input, if the program is not a map; else -1 */
 } course;
 
-/* What a step on the client takes; waits where the value is not there. */
+/* The value as an operand of a step on the client; waits if it has to be copied. */
 static mf_array *value_on(const course *c, const mf_client *client, mf_array *a, mf_error_object **error)
 {
     if (mf_array_client(a) == client)
@@ -190,7 +190,8 @@ static void drop_dead(const course *c, int k)
     }
 }
 
-/* Of steps that may fail for another reason than that the plugin does. A step that gives all of what comes out has its error there. */
+/* Waits for steps that may fail by themselves, apart from failures of the plugin. A step that gives all results of the call reports its
+ * error there. */
 static mf_error_object *wait_for_checks(const course *c)
 {
     mf_error_object *error = NULL;
@@ -210,7 +211,7 @@ static mf_error_object *run_steps(const course *c)
     return error ? error : wait_for_checks(c);
 }
 
-/* Donated inputs that no step was given. */
+/* Gives up donated inputs that no step consumed. */
 static void take_donated(const course *c)
 {
     for (int i = 0; i < c->x->base.program->in_count; i++) {

@@ -1,13 +1,13 @@
-/* What a process contributes to an exchange, and where each part of it lies in its messages.
+/* What a process contributes to an exchange, and the layout of its messages.
  *
  * A contribution has three parts, each of which may be empty:
  *   - what every process gets: of a reduction the frontier of this process's ranks (frontier.h), of a gather whole operands, of a
- *     comparison a digest of each operand;
+ *   comparison a digest of each operand;
  *   - what a single process gets: pieces of an all_to_all, operands of a ppermute;
  *   - the frontiers of large reductions, of which each process gets its own piece (pieces.c).
- * Within a part the results' chunks follow one another, and within a chunk the contents are in the order of the ranks.
- * Invariants: every process knows who has which rank, so both ends know the size of each message; sums of 16-bit floats travel in f32 and
- * are rounded once, at the end. */
+ * A part is the results' chunks one after the other, and a chunk's contents are in rank order.
+ * Invariants: every process knows who has which rank, so both ends know the size of each message; sums of 16-bit floats travel as f32
+ * and are rounded once, at the end. */
 #include "runtime/collectives/exchange/exchange.h"
 
 #include "base/memory/vector.h"
@@ -15,10 +15,10 @@
 #include <string.h>
 
 #define ALIGNMENT 64       /* of chunks */
-enum { FEW_MEMBERS = 32 }; /* as a rule */
+enum { FEW_MEMBERS = 32 }; /* the usual maximum */
 enum { DIGEST = 16 };      /* bytes */
 
-/* ------------------------------------------------------------------ where it lies */
+/* ------------------------------------------------------------------ layout */
 
 bool mf_reduces(const mf_eqn *e)
 {
@@ -46,7 +46,7 @@ int64_t mf_gathered_bytes(const mf_eqn *e) { return e->op->collective == MF_COLL
 
 int64_t mf_partial_bytes(const mf_eqn *e) { return e->in[0]->type->size * mf_dtype_size(mf_partial_dtype(e)); }
 
-/* What a ppermute moves from one process to another, of which one is this. */
+/* The number of operands that a ppermute moves between two processes, one of which is this one. */
 static int64_t pairs_between(const mf_exchange *x, int k, const mf_exchange_peer *from, const mf_exchange_peer *to)
 {
     const mf_exchange_pair *pairs = mf_exchange_pairs(x, k);
@@ -75,16 +75,16 @@ void mf_exchange_lay_out(const mf_exchange *x, const mf_exchange_peer *from, con
     memset(bytes, 0, MF_PARTS * sizeof *bytes);
     for (int k = 0; k < x->out_count; k++) {
         int part = mf_exchange_part(x, k);
-        if (part >= MF_PARTS) /* they see to their memory themselves */
+        if (part >= MF_PARTS) /* they allocate their own memory */
             continue;
         offsets[k] = bytes[part];
         bytes[part] += (chunk_bytes(x, k, from, to) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     }
     if (x->sums && !bytes[MF_PART_SHARED] && !mf_pieces_lead(x))
-        bytes[MF_PART_SHARED] = ALIGNMENT; /* one message, by which whoever computes something else sees ours (mf_pieces_lead) */
+        bytes[MF_PART_SHARED] = ALIGNMENT; /* so that a process that computes something else gets a message and notices (mf_pieces_lead) */
 }
 
-/* ------------------------------------------------------------------ what it is */
+/* ------------------------------------------------------------------ contents */
 
 bool mf_reduce_subtree(const mf_exchange *x, int k, mf_subtree t, int64_t first, int64_t count, void *out)
 {
@@ -94,7 +94,7 @@ bool mf_reduce_subtree(const mf_exchange *x, int k, mf_subtree t, int64_t first,
     int64_t bytes = count * mf_dtype_size(wide);
     MF_SMALL_ARRAY(const void *, members, FEW_MEMBERS, t.count);
     mf_register converted = { 0 };
-    const mf_participant *at = mf_rendezvous_member(x->g, t.first); /* the others follow */
+    const mf_participant *at = mf_rendezvous_member(x->g, t.first); /* the members of a subtree are neighbours */
     bool made = members && (wide == type->dtype || mf_register_new(&converted, t.count * bytes));
     for (int64_t i = 0; made && i < t.count; i++) {
         members[i] = (const char *)at[i].in[k].data + first * mf_dtype_size(type->dtype);
@@ -130,7 +130,7 @@ void mf_put_gathered(const mf_exchange *x, int k, unsigned char *to, int64_t str
         const void *operand = x->g->members[i].in[k].data;
         if (e->op->collective != MF_COLLECTIVE_COMPARE)
             memcpy(to, operand, (size_t)e->in[0]->type->bytes);
-        else if (i && operand == x->g->members[i - 1].in[k].data) /* they share it, as a rule */
+        else if (i && operand == x->g->members[i - 1].in[k].data) /* usually all members share it */
             memcpy(to, to - stride, DIGEST);
         else
             put_digest(operand, (size_t)e->in[0]->type->bytes, to);
@@ -160,9 +160,9 @@ static void put_pairs(const mf_exchange *x, int k, const mf_exchange_peer *peer,
 bool mf_exchange_contribute(const mf_exchange *x, int part, const mf_exchange_peer *peer, const int64_t *offsets, int64_t bytes,
                             mf_register *out)
 {
-    bool made = out->data || mf_register_new_shared(out, bytes); /* a kept one has its memory */
+    bool made = out->data || mf_register_new_shared(out, bytes); /* a kept exchange has its memory already */
     if (made && bytes)
-        memset(out->data, 0, ALIGNMENT); /* there may be nothing to put */
+        memset(out->data, 0, ALIGNMENT); /* there may be nothing else to put */
     for (int k = 0; made && k < x->out_count; k++) {
         const mf_eqn *e = mf_exchange_eqn(x, k);
         if (mf_exchange_part(x, k) != part)

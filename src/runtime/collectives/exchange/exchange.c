@@ -1,10 +1,10 @@
-/* Exchanges: a rendezvous whose members are in several processes. Each process computes what it can alone and sends that to every other
- * process with members; when everything has arrived, a fiber made for this purpose delivers the results.
+/* Exchanges: rendezvous whose members are in several processes. Each process combines what it can by itself and sends that to every other
+ * process with members; when everything has arrived, the exchange's own fiber delivers the results.
  * Invariant: the exchange counts as active until its fiber has delivered. */
 #include "runtime/collectives/exchange/exchange.h"
 #include "runtime/collectives/schedule/relay_schedule.h"
 
-/* ------------------------------------------------------------------ its memory */
+/* ------------------------------------------------------------------ memory */
 
 static void free_exchange(mf_exchange *x)
 {
@@ -36,7 +36,7 @@ static bool all_relayed(const mf_exchange *x)
     return true;
 }
 
-/* All memory of the exchange, with what is sent in it. */
+/* Allocates the exchange's memory, and fills in what it sends. */
 static bool prepare(mf_exchange *x)
 {
     int64_t bytes[MF_PARTS], *offsets = mf_alloc((size_t)x->g->instr->out_count * sizeof *offsets);
@@ -64,8 +64,8 @@ static bool prepare(mf_exchange *x)
 
 /* ------------------------------------------------------------------ kept for the next run */
 
-/* A map in lockstep that spans processes meets the same members at the same place in every run, so what is known of them, and the memory
- * of what is sent, stay with the run state: a small call is mostly that. */
+/* A lockstep map that spans processes meets the same members at the same place in every run. So the layout, and the memory of what is
+ * sent, stay with the run state: they are most of the cost of a small call. */
 static bool keep(mf_exchange *x)
 {
     if (!x->own || x->relay || x->sums)
@@ -152,7 +152,7 @@ void mf_exchange_posted(mf_exchange *x)
 bool mf_run_rests(void *run, int exchanges, int messages, uint64_t *version)
 {
     mf_run_state *s = run;
-    if (mf_run_state_attended(s)) /* which no other thread may look at, and it is for a moment */
+    if (mf_run_state_attended(s)) /* the calling thread owns such a run, for a moment */
         return false;
     mf_run_state_lock(s);
     bool rests = s->active == exchanges && atomic_load(&s->exchanges) == exchanges && atomic_load(&s->messages) == messages;
@@ -161,8 +161,8 @@ bool mf_run_rests(void *run, int exchanges, int messages, uint64_t *version)
     return rests;
 }
 
-/* What goes directly in this round; nothing is posted where `really` is false. What the others wait for goes first; receipts are asked for
- * while it travels. How many messages. */
+/* Posts the direct messages of this round: sends first, because the others wait for them, then receives. really false: posts nothing.
+ * Returns the number of messages. */
 static int post_round(mf_exchange *x, bool really)
 {
     mf_comm *c = x->s->comm;
@@ -170,7 +170,7 @@ static int post_round(mf_exchange *x, bool really)
     const mf_message_tag tags[] = { mf_exchange_tag(x, MF_PART_SHARED), mf_exchange_tag(x, MF_PART_OWN) };
     mf_span d = mf_round_distances(x->source_count, x->round);
     int count = 0;
-    if (x->pairs) /* each process has partners of its own, so no round of theirs would be one of the others' */
+    if (x->pairs) /* the partners of a ppermute differ from process to process, so rounds would not match */
         d = (mf_span){ 1, x->round ? 1 : x->source_count };
     for (int64_t i = d.first; i < d.end; i++) {
         const mf_exchange_peer *to = &own[i];
@@ -205,7 +205,7 @@ static void post(mf_exchange *x)
     mf_exchange_posted(x);
 }
 
-/* The next round that has messages is on its way; false: there is none. */
+/* Posts the next round that has messages; false: none is left. */
 static bool next_round(mf_exchange *x)
 {
     int messages = 0;
@@ -242,7 +242,7 @@ static mf_exchange *new_exchange(mf_run_state *s, mf_rendezvous *g)
     return NULL;
 }
 
-/* A kept one with what is to be sent now. NULL: memory is out, and it is gone, but for its rendezvous. */
+/* Refills a kept exchange with what is to be sent now. NULL: memory is out; the exchange is freed, but not its rendezvous. */
 static mf_exchange *again(mf_exchange *x)
 {
     mf_exchange_peer *own = x->sources;
@@ -268,7 +268,7 @@ bool mf_exchange_begin(mf_run_state *s, mf_rendezvous *g)
     return true;
 }
 
-/* The next round, or the next step of a relay: 1 when it is on its way, 0 when there is none, -1 when memory is out. */
+/* Begins the next round, or the next step of a relay: 1: begun; 0: none is left; -1: memory is out. */
 static int go_on(mf_exchange *x)
 {
     if (next_round(x))
@@ -322,7 +322,7 @@ void mf_exchange_end(mf_exchange *x)
     }
     if (!made || !keep(x))
         free_exchange(x);
-    if (made && next) { /* as active as this one was */
+    if (made && next) { /* takes over this fiber's count as active */
         mf_fiber_step(next);
         return;
     }

@@ -1,11 +1,12 @@
-/* The processes of an exchange: which take part, which ranks each has, and for which nodes of the tree over the ranks it sends partial
- * results. This process comes first and the others follow around the circle of all, so that each begins with a different one.
- * Invariant: runs of ranks ascend, those of a process and so those of what it sends. */
+/* The processes of an exchange: which ones take part, which ranks each has, and for which nodes of the tree over the ranks it sends partial
+ * results. This process is the first, and the others follow around the circle of all processes, so that each process begins with another
+ * one.
+ * Invariant: a process's runs of ranks ascend, and so does what it sends of them. */
 #include "runtime/collectives/exchange/exchange.h"
 
 #include <stdlib.h>
 
-/* Whether only pairs exchange something: then others than a process's own partners are nothing to it. */
+/* If all are ppermutes, only a process's own partners matter to it. */
 static bool only_permutes(const mf_exchange *x)
 {
     for (int k = 0; k < x->out_count; k++)
@@ -20,7 +21,7 @@ static int by_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Which processes take part: their numbers, ascending, each once; in *count how many. NULL: memory is out. */
+/* The numbers of the processes that take part, ascending and unique; *count of them. NULL: memory is out. */
 static int *find_processes(const mf_exchange *x, int64_t *count)
 {
     const mf_rendezvous *g = x->g;
@@ -48,7 +49,7 @@ static int *find_processes(const mf_exchange *x, int64_t *count)
     return list;
 }
 
-/* This process first, then the others around the circle. */
+/* Numbers the sources: this process first, then the others around the circle. */
 static bool number_sources(mf_exchange *x)
 {
     int64_t count, own = 0;
@@ -65,7 +66,7 @@ static bool number_sources(mf_exchange *x)
     return x->sources;
 }
 
-/* The number of a process among the sources, of which it is one. */
+/* The index in `sources` of a process that is one of them. */
 static int source_of(const mf_exchange *x, int process)
 {
     int size = x->s->comm->size, own = x->sources->process, low = 0, high = x->source_count;
@@ -83,7 +84,7 @@ int mf_exchange_source_of_rank(const mf_exchange *x, int64_t rank)
     return source_of(x, mf_ownership_process(o, mf_ownership_run_of(o, rank)));
 }
 
-/* Each source's runs of ranks, one list behind the other. */
+/* Lists each source's runs of ranks in one array. */
 static bool list_runs(mf_exchange *x)
 {
     const mf_ownership *o = &x->g->owners;
@@ -113,7 +114,6 @@ int64_t mf_exchange_position_of(const mf_exchange_peer *owner, int64_t rank)
     return owner->runs[low].before + rank - owner->runs[low].first;
 }
 
-/* Of one source's ranks. */
 static bool find_frontier(const mf_exchange *x, mf_exchange_peer *of)
 {
     mf_subtree nodes[MF_FRONTIER_MAX];
@@ -126,7 +126,7 @@ static bool find_frontier(const mf_exchange *x, mf_exchange_peer *of)
     return of->frontier;
 }
 
-/* What comes from a process is in the order of its ranks. */
+/* What comes from one process is in the order of the sources' ranks. */
 static void number_pairs(const mf_exchange *x, int k)
 {
     const mf_rendezvous *g = x->g;

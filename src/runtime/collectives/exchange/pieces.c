@@ -1,30 +1,30 @@
-/* Large reductions between processes, as a reduce-scatter and an all-gather. A vector is cut into blocks, and each block into one piece a
- * process. Each process sends every other one its partial results for that one's piece, combines what it has received for its own, and
- * sends the sum to all. So no process sends or computes much more than one operand, however many there are. While one block travels the
- * next is computed: what is read then has been written a moment before, and is still in a cache.
- * Invariants: blocks and pieces are cut by the number of elements alone, so each element is still combined along the one tree, and all
+/* Large reductions between processes, as a reduce-scatter and an all-gather. A vector is cut into blocks, and each block into one piece per
+ * process. Each process sends every other one its partial results for that one's piece, combines what it has received for its own piece,
+ * and sends the sum to all. So a process sends and computes not much more than one operand, however many processes there are. While one
+ * block travels the next one is computed; a block is combined soon after it was written, so it is still in a cache.
+ * Invariants: blocks and pieces are cut by the number of elements alone, so each element is combined along the one tree, and all
  * processes cut alike; one thread at a time advances an exchange; what a message carries is contiguous at both ends, and is never copied
- * here; what others lend is given back once it has been read, or once it is certain that it will not be. */
+ * here; a loan is given back once it has been read, or once it is certain that it will not be. */
 #include "runtime/collectives/exchange/exchange.h"
 
 #include "base/memory/alloc.h"
 
 #include <string.h>
 
-enum { ELEMENTS = 64, AHEAD = 4 };           /* of a piece, or a multiple; blocks that are begun before one is combined */
-static const int64_t piece_most = 256 << 10; /* bytes of a partial result's piece, about */
-_Atomic int64_t mf_pieces_from = 64 << 10;   /* below, a second way costs more than it saves */
+enum { ELEMENTS = 64, AHEAD = 4 };           /* pieces are multiples of ELEMENTS; AHEAD blocks may be begun before one is combined */
+static const int64_t piece_most = 256 << 10; /* bytes of one partial result's piece, approximately */
+_Atomic int64_t mf_pieces_from = 64 << 10;   /* below this, an exchange in pieces costs more than it saves */
 
 typedef struct vector_block { /* of one result */
     mf_exchange *x;
     int k;
     int64_t number, first, count; /* elements */
-    _Atomic int missing, unsent;  /* partial results that have not come, or gone; and one while it is being begun */
-    mf_register in, out, own;     /* of the others for this process's piece; of this one for theirs, and for its own where that is early */
-    struct partials_from *from;   /* the others, in their order; NULL: they lie in `in`, one behind the other */
+    _Atomic int missing, unsent;  /* partial results not yet received, not yet sent; plus one while the block is being begun */
+    mf_register in, out, own;     /* partial results: the others' for its piece; its for theirs; its for its own, if early */
+    struct partials_from *from;   /* the others, in order, if they lend; NULL: what they send is in `in`, one after the other */
 } vector_block;
 
-/* A process's partial results for this one's piece, which it may lend. */
+/* A process's partial results for this process's piece, which it may lend. */
 enum { AWAITED, HERE, DONE_WITH };
 typedef struct partials_from {
     vector_block *block;
@@ -36,16 +36,16 @@ typedef struct partials_from {
 
 struct mf_blocks {
     int count, begun, combined;
-    bool early; /* the operands' owners go on: they are read at the beginning */
+    bool early; /* the operands' owners go on, so all operands are read at the beginning */
     bool posted, done;
-    bool deceived;       /* what was read had been given up: it waits for the error that tells why */
-    _Atomic int events;  /* that may let it go on; 0: nobody is at it */
+    bool deceived;       /* a loan that was read had been withdrawn: waits for the error that says why */
+    _Atomic int events;  /* events since a thread last looked; 0: no thread is advancing the exchange */
     partials_from *from; /* of all blocks; NULL: nothing is lent */
     vector_block at[];
 };
 
 typedef struct piece {
-    int64_t first, count; /* elements, from the block's first one on */
+    int64_t first, count; /* elements; `first` counts from the block's first one */
 } piece;
 
 static piece piece_of(const vector_block *b, const mf_exchange_peer *of)
@@ -55,7 +55,7 @@ static piece piece_of(const vector_block *b, const mf_exchange_peer *of)
     return (piece){ first, each < b->count - first ? each : b->count - first };
 }
 
-/* Of one partial result. */
+/* The bytes of one partial result. */
 static int64_t piece_bytes(const vector_block *b, const mf_exchange_peer *of)
 {
     return piece_of(b, of).count * mf_dtype_size(mf_partial_dtype(mf_exchange_eqn(b->x, b->k)));
@@ -77,7 +77,7 @@ static int64_t blocks_of(const mf_exchange *x, const mf_eqn *e)
 static bool prepare_loans(mf_exchange *x)
 {
     int others = x->source_count - 1;
-    if (!x->s->comm->borrow || !mf_frontiers_are_level(x)) /* what is lent may only be read */
+    if (!x->s->comm->borrow || !mf_frontiers_are_level(x)) /* combining other frontiers writes to them, but a loan is read-only */
         return true;
     x->blocks->from = mf_calloc((size_t)x->blocks->count * (size_t)others, sizeof *x->blocks->from);
     for (int i = 0; i < x->blocks->count && x->blocks->from; i++) {
@@ -136,14 +136,14 @@ void mf_pieces_free(mf_exchange *x)
         mf_register_release(&x->blocks->at[i].out);
         mf_register_release(&x->blocks->at[i].own);
     }
-    for (int k = 0; x->sums && k < x->out_count; k++) /* the rendezvous is gone */
+    for (int k = 0; x->sums && k < x->out_count; k++) /* the rendezvous did not take it */
         mf_register_release(&x->sums[k]);
     mf_free(x->blocks ? x->blocks->from : NULL);
     mf_free(x->blocks);
     mf_free(x->sums);
 }
 
-/* ---- messages: one of a process's partial results, one of the sum */
+/* ---- messages: one with a process's partial results, one with the sum */
 
 enum { PARTIALS, SUM };
 
@@ -164,7 +164,7 @@ static mf_message_tag tag_of(const vector_block *b, int what)
     return tag;
 }
 
-/* Something has come for which the exchange may be waiting, or has failed. */
+/* An event for which the exchange may be waiting: a block is complete, or the exchange has failed. */
 void mf_pieces_wake(mf_exchange *x)
 {
     if (atomic_fetch_add(&x->blocks->events, 1))
@@ -194,14 +194,14 @@ static void partials_came(void *context, mf_error_object *error)
     mf_message_ended(x, error);
 }
 
-/* False: it had been given up. */
+/* False: the owner had withdrawn it. */
 static bool give_up(const partials_from *f)
 {
     mf_comm *c = f->block->x->s->comm;
     return c->give_back(c, f->process, f->block->x->tag.call, &f->loan);
 }
 
-/* None of them is read any more: those that are still to come go back at once. One that had been given up; NULL: none. */
+/* Gives back the block's loans; those that are still to come go back as they arrive. Returns one that had been withdrawn; NULL: none. */
 static const partials_from *give_back(const vector_block *b)
 {
     const partials_from *lost = NULL;
@@ -211,7 +211,7 @@ static const partials_from *give_back(const vector_block *b)
     return lost;
 }
 
-/* Its owner has failed in this call, so whoever waits for it there is told why. */
+/* The owner of a withdrawn loan has failed in this call: receiving from it gives the error that says why. */
 static void ask_why(vector_block *b, const partials_from *lost)
 {
     mf_exchange *x = b->x;
@@ -245,7 +245,7 @@ static unsigned char *sum_at(const vector_block *b, const mf_exchange_peer *of, 
     return b->x->sums[b->k].data + (b->first + p.first) * size;
 }
 
-/* Into its place, whatever comes first. */
+/* Receives partial results and sums; each has a place of its own, so the order in which they arrive does not matter. */
 static void receive(vector_block *b)
 {
     mf_exchange *x = b->x;
@@ -276,7 +276,7 @@ static void receive(vector_block *b)
     }
 }
 
-/* This process's partial results of a piece, one behind the other. */
+/* Computes this process's partial results of a piece, one after the other. */
 static bool reduce_piece(const vector_block *b, const mf_exchange_peer *of, unsigned char *to)
 {
     const mf_exchange_peer *own = b->x->sources;
@@ -287,14 +287,14 @@ static bool reduce_piece(const vector_block *b, const mf_exchange_peer *of, unsi
     return made;
 }
 
-/* This process's own ones of its piece, with room for one more. */
+/* Computes this process's partial results of its own piece, with room for one more. */
 static bool reduce_own(vector_block *b)
 {
     const mf_exchange_peer *own = b->x->sources;
     return mf_register_new(&b->own, (own->frontier_count + 1) * piece_bytes(b, own)) && reduce_piece(b, own, b->own.data);
 }
 
-/* Receives what comes of a block, and sends what is this process's to send first. False: memory is out. */
+/* Posts the receives of a block, then computes and sends this process's partial results. False: memory is out. */
 static bool begin(vector_block *b)
 {
     mf_exchange *x = b->x;
@@ -337,14 +337,14 @@ static unsigned char *partial_at(const void *context, const mf_exchange_peer *fr
     const mf_exchange_peer *own = b->x->sources;
     int64_t bytes = piece_bytes(b, own);
     if (from != own && b->from)
-        return (unsigned char *)(uintptr_t)b->from[from - own - 1].loan.at + f * bytes; /* which is read alone */
+        return (unsigned char *)(uintptr_t)b->from[from - own - 1].loan.at + f * bytes; /* is only read */
     unsigned char *at = from == own ? b->own.data : b->in.data;
     for (const mf_exchange_peer *peer = own + 1; peer < from; peer++)
         at += peer->frontier_count * bytes;
     return at + f * bytes;
 }
 
-/* The sum of this process's piece, into its place. */
+/* Combines this process's piece into its place in the sum. */
 static bool combine_into(vector_block *b, unsigned char *to)
 {
     const mf_exchange *x = b->x;
@@ -361,7 +361,7 @@ static bool combine_into(vector_block *b, unsigned char *to)
     return sum;
 }
 
-/* All partial results have come: sends the sum round. False: memory is out. */
+/* All partial results of the block have arrived: combines them, and sends the sum to all. False: memory is out. */
 static bool combine(vector_block *b)
 {
     mf_exchange *x = b->x;
@@ -385,7 +385,7 @@ static bool combine(vector_block *b)
 
 /* ---- going on */
 
-/* Whether something was done: a block combined, or begun. */
+/* Whether it has combined or begun a block. *made false: memory is out. */
 static bool step(mf_exchange *x, bool *made)
 {
     struct mf_blocks *all = x->blocks;
@@ -406,18 +406,19 @@ static bool may_go_on(const mf_exchange *x)
            !atomic_load_explicit(&x->s->failed, memory_order_acquire);
 }
 
-/* Where messages need to be driven, what the last steps sent goes on its way. */
+/* Lets the communicator send what the last step has posted. */
 static void drive(mf_comm *c)
 {
     if (c->poll)
         c->poll(c);
 }
 
-/* Waits, unless something has come since: then x is not this thread's any more. Who asks whether the run rests sees both or neither. */
+/* Stops advancing x, unless there was an event since `seen`. After that x belongs to another thread. A thread that asks whether the run
+ * rests sees both changes or neither. */
 static bool rest(mf_exchange *x, int *seen)
 {
     mf_run_state *s = x->s;
-    bool counts = x->blocks->posted; /* else whoever posts it counts it */
+    bool counts = x->blocks->posted; /* before posting, the caller counts it */
     mf_run_state_lock(s);
     atomic_fetch_add(&s->exchanges, counts);
     bool rests = atomic_compare_exchange_strong(&x->blocks->events, seen, 0);
@@ -427,7 +428,7 @@ static bool rest(mf_exchange *x, int *seen)
     return rests;
 }
 
-/* False: it rests. */
+/* False: it waits for events. */
 static bool go_on(mf_exchange *x)
 {
     int seen = atomic_load(&x->blocks->events);
@@ -444,7 +445,7 @@ static bool go_on(mf_exchange *x)
     for (int i = x->blocks->combined; i < x->blocks->begun; i++)
         give_back(&x->blocks->at[i]);
     x->blocks->done = true;
-    mf_exchange_fail(x); /* now, so that what nobody will send ends too */
+    mf_exchange_fail(x); /* now, so that messages that nobody will send end too */
     return true;
 }
 

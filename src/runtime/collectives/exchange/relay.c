@@ -1,38 +1,38 @@
 /* Collectives over many processes, by the schedules of relay_schedule.h.
  *
  * All reductions of a rendezvous travel as one vector: their partial results one after the other, each beginning at a unit; a part of the
- * vector is a span of units. What a process has of a node is memory of its own, the process's or one that came. All that is gathered
- * travels as records, one a rank.
- * Invariants: a step begins when all messages of the one before have ended, sent ones too, so what has been sent may be written over;
- * between steps nothing is under way. */
+ * vector is a span of units. Each node has its own memory, where it was computed or received. Everything that is gathered travels as
+ * records, one per rank.
+ * Invariants: a step begins when all messages of the one before have ended, including the sends, so what has been sent may be
+ * overwritten; between steps nothing is under way. */
 #include "runtime/collectives/exchange/exchange.h"
 #include "runtime/collectives/schedule/relay_schedule.h"
 
 #include <string.h>
 
-enum { UNIT = 64, STEPS = 2 * 31 }; /* bytes; the most in which partial results can come */
+enum { UNIT = 64, STEPS = 2 * 31 }; /* bytes; the most steps that bring partial results */
 
 _Atomic int mf_way_forced = -1;
 
-typedef struct part { /* of the vector, at a node */
+typedef struct part { /* a part of the vector for one node */
     mf_subtree node;
-    unsigned char *at; /* the unit `first` */
+    unsigned char *at; /* address of unit `first` */
     int64_t first;
 } part;
 
 struct mf_relay {
-    int64_t processes, own; /* participants; the number of this one */
-    mf_span ranks;          /* this one's */
+    int64_t processes, own; /* number of participants; this one's */
+    mf_span ranks;          /* of this participant */
     int step;
-    int64_t *offsets; /* by result: in the vector, or in a record */
+    int64_t *offsets; /* by result: bytes into the vector, or into a record */
     /* reductions */
     mf_way way;
     int64_t length; /* of the vector in units; 0: nothing is reduced */
     part parts[MF_RELAY_NODES];
     int part_count;
-    mf_register mine, sum, came[STEPS]; /* by step: the nodes that it brought */
+    mf_register mine, sum, came[STEPS]; /* came: the nodes that each step brought */
     /* what is gathered */
-    int64_t record; /* bytes; 0: nothing is */
+    int64_t record; /* bytes; 0: nothing is gathered */
     mf_register all;
 };
 
@@ -140,7 +140,7 @@ void mf_relay_free(mf_relay *r)
 
 /* ------------------------------------------------------------------ messages */
 
-/* Posts nothing where `post` is false, and counts. */
+/* Counts messages, and posts them if `post` is set. */
 typedef struct posting {
     mf_exchange *x;
     mf_transfer t;
@@ -148,7 +148,8 @@ typedef struct posting {
     int sent, received;
 } posting;
 
-/* The first between two has the place where whoever does not relay has his: so they find out that they do not compute the same. */
+/* The first message between two processes has the tag of a direct exchange's shared part: so a process that does not relay receives it,
+ * and both notice that they compute different things. */
 static mf_message_tag tag_of(const posting *p, int number)
 {
     uint64_t step = mf_hash_mix(MF_PART_RELAY, (uint64_t)p->x->relay->step);
@@ -179,7 +180,7 @@ static void receive(posting *p, unsigned char *at, int64_t bytes)
 
 static int64_t span_bytes(mf_span s) { return s.end > s.first ? (s.end - s.first) * UNIT : 0; }
 
-/* Of the vector: the nodes, or the sum. */
+/* Posts the vector's messages: the nodes, or the sum. */
 static void post_vector(posting *p)
 {
     const mf_relay *r = p->x->relay;
@@ -198,7 +199,7 @@ static void post_vector(posting *p)
         send(p, r->parts[i].at + (t->sends.first - r->parts[i].first) * UNIT, out);
 }
 
-/* The bytes of the records that a participant has. */
+/* The bytes of the records that a participant has, as spans. */
 static int records_of(const mf_exchange *x, int64_t participant, bool partial, mf_span *out)
 {
     const mf_relay *r = x->relay;
@@ -237,7 +238,7 @@ static int post(mf_exchange *x, bool really)
     return p.sent + p.received;
 }
 
-/* Memory for what this step brings; false: there is none. */
+/* Allocates memory for what this step brings; false: memory is out. */
 static bool make_room(const mf_exchange *x)
 {
     mf_relay *r = x->relay;
@@ -249,7 +250,7 @@ static bool make_room(const mf_exchange *x)
 
 /* ------------------------------------------------------------------ combining */
 
-/* A span of two siblings, into the left one. */
+/* Adds a span of two siblings into the left one. */
 static bool add(const mf_exchange *x, mf_span s, const part *into, const part *from)
 {
     const mf_relay *r = x->relay;
@@ -268,7 +269,7 @@ static bool add(const mf_exchange *x, mf_span s, const part *into, const part *f
     return true;
 }
 
-/* What came joins what is here, from left to right; siblings become their parent. */
+/* Merges the nodes that came with those that are here, from left to right; siblings become their parent. */
 static bool combine(const mf_exchange *x, const mf_transfer *t)
 {
     mf_relay *r = x->relay;
@@ -317,7 +318,7 @@ bool mf_relay_arrived(mf_exchange *x)
     return !r->length || !t.partial || combine(x, &t);
 }
 
-/* ------------------------------------------------------------------ what has come */
+/* ------------------------------------------------------------------ results */
 
 const void *mf_relay_operand(const mf_exchange *x, int k, int64_t rank)
 {

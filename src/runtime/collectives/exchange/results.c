@@ -1,12 +1,12 @@
-/* What has come in an exchange, for whoever delivers: operands of other processes' members, and the partial results of all, combined along
- * the one tree over the ranks. */
+/* The results of an exchange, for delivery: operands of other processes' members, and all partial results, combined along the tree over
+ * the ranks. */
 #include "runtime/collectives/exchange/exchange.h"
 
 #include "base/memory/vector.h"
 
 #include <stdlib.h>
 
-enum { FEW = 32 }; /* partial results, as a rule */
+enum { FEW = 32 }; /* partial results; the usual maximum */
 
 static unsigned char *chunk_from(const mf_exchange *x, int k, const mf_exchange_peer *from)
 {
@@ -61,10 +61,10 @@ static int by_first_rank(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* From left to right. */
+/* By first rank. */
 static void sort(partial *list, int64_t n)
 {
-    if (n > FEW) /* else a call of a comparison would cost more than the sum */
+    if (n > FEW) /* for few, calls of a comparison would cost more than the sum */
         qsort(list, (size_t)n, sizeof *list, by_first_rank);
     for (int64_t i = 1; i < n && n <= FEW; i++) {
         partial moved = list[i];

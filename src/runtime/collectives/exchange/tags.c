@@ -1,7 +1,6 @@
-/* What the messages of an exchange are known by: their call, the place of the rendezvous in it, and what the program says about the
- * collective, for comparing and for people. A process that came to another collective finds the message of this one, and both sides
- * say so.
- * Invariant: the same in every process that runs the same program, whatever its addresses are. */
+/* The tags of an exchange's messages: the call, the place of the rendezvous in it, and a description of the collective, as a hash to
+ * compare and as words for errors. A process that came to another collective finds the message of this one, and both sides report it.
+ * Invariant: tags are the same in every process that runs the same program, whatever its addresses are. */
 #include "runtime/collectives/exchange/exchange.h"
 
 #include "base/text/location.h"
@@ -9,10 +8,10 @@
 
 #include <string.h>
 
-/* The rendezvous among all of a run: its map knows it by its key, and that map by the iterations and indices around it. */
+/* Identifies the rendezvous among all of a run: by its key within its map, and the map by the iterations and indices around it. */
 static uint64_t place_of(const mf_rendezvous *g)
 {
-    bool grouped = g->instr->participants->groups; /* without, it is the first group: so programs that differ in this find each other */
+    bool grouped = g->instr->participants->groups; /* no groups: as the first group, so programs that differ in this find each other */
     uint64_t place = mf_hash(g->key, (size_t)(g->key_count - grouped) * sizeof *g->key, (uint64_t)g->instr->participants->ordinal);
     place = mf_hash_mix(place, grouped ? (uint64_t)g->key[g->key_count - 1] : 0);
     for (const mf_fiber *f = g->top->parent; f; f = f->map ? f->map->parent : NULL) {
@@ -23,13 +22,13 @@ static uint64_t place_of(const mf_rendezvous *g)
     return place;
 }
 
-/* Of two functions with the same collectives, too, each waits for its own. An address in place of a name says nothing elsewhere. */
+/* Functions with the same collectives are told apart by name. A name that is only an address has no meaning in other processes. */
 static uint64_t hash_of_name(const char *function)
 {
     return function && !strstr(function, MF_SYMBOL_UNKNOWN) ? mf_hash(function, strlen(function), 0) : 0;
 }
 
-/* What the program says about a collective: the same in every process that runs it. */
+/* A hash of the collective, which is the same in every process that runs it. */
 static uint64_t check_of(const mf_rendezvous *g, const char *function)
 {
     mf_participants *m = g->instr->participants;
@@ -45,12 +44,12 @@ static uint64_t check_of(const mf_rendezvous *g, const char *function)
         check = mf_hash(t->dims, (size_t)t->rank * sizeof *t->dims, mf_hash_mix(check, (uint64_t)t->dtype));
         check = mf_hash_mix(check, mf_params_hash(e->op, e->params));
     }
-    if (!m->groups) /* else they differ in their numbers of members */
+    if (!m->groups) /* the members of groups may differ in number */
         atomic_store_explicit(&m->check, check, memory_order_relaxed);
     return check;
 }
 
-/* Whose it is: "(pmap(f), file:line)", the location encoded. */
+/* Adds the function and the line: " (pmap(f), file:line)", the location encoded. */
 static void add_origin(mf_text *t, const mf_executable *of, const void *at)
 {
     if (!of->function) {
@@ -62,8 +61,8 @@ static void add_origin(mf_text *t, const mf_executable *of, const void *at)
     mf_text_put(t, ")");
 }
 
-/* The same for people: "psum of float32[3] over 'i' (pmap(f), file:line)"; the first few where many travel together. A function of the
- * library is at the line that calls it. */
+/* The collective in words: "psum of float32[3] over 'i' (pmap(f), file:line)"; the first few where many travel together. A library
+ * function's location is the line that calls it. */
 static const char *words_of(const mf_rendezvous *g, const mf_run_state *s)
 {
     mf_participants *m = g->instr->participants;
@@ -90,11 +89,11 @@ mf_message_tag mf_exchange_tag(const mf_exchange *x, uint64_t which)
 {
     mf_message_tag tag = x->tag;
     tag.place = mf_hash_mix(tag.place, which);
-    tag.exchange = x->blocks ? NULL : x; /* in pieces it waits for others first */
+    tag.exchange = x->blocks ? NULL : x; /* an exchange in pieces waits for its partial results first */
     return tag;
 }
 
-/* Whether the fiber at which its map began is in a loop, whose rounds tell its messages apart. */
+/* Whether the fiber that began the map is in a loop: then iterations tell the messages apart. */
 static bool in_loop(const mf_rendezvous *g)
 {
     for (const mf_fiber *f = g->top->parent; f; f = f->map ? f->map->parent : NULL)
@@ -104,7 +103,7 @@ static bool in_loop(const mf_rendezvous *g)
     return false;
 }
 
-/* A kept one meets the same members at the same place again, and says the same of itself. */
+/* A kept exchange meets the same members at the same place, so its tag stays the same, except for the call. */
 void mf_exchange_name_messages(mf_exchange *x)
 {
     const mf_run_state *s = x->s;

@@ -1,9 +1,8 @@
-/* The canonical tree of reductions in parts; see frontier.h. */
 #include "runtime/collectives/schedule/frontier.h"
 
 static int64_t end_of(int64_t n, int64_t first, int64_t width) { return width < n - first ? first + width : n; }
 
-/* Of the nodes that begin at `first` and end at `to` at the latest, the greatest one. */
+/* The greatest node that begins at `first` and ends at or before `to`. */
 static mf_subtree greatest(int64_t n, int64_t first, int64_t to)
 {
     int64_t width = 1;
@@ -30,11 +29,11 @@ static bool is_node(int64_t n, mf_subtree s)
 
 bool mf_subtree_siblings(int64_t n, mf_subtree a, mf_subtree b)
 {
-    bool full = (a.count & (a.count - 1)) == 0; /* a left sibling misses no rank */
+    bool full = (a.count & (a.count - 1)) == 0; /* a left sibling is a full subtree */
     return full && a.first % (2 * a.count) == 0 && b.first == a.first + a.count && b.first + b.count == end_of(n, b.first, a.count);
 }
 
-/* parts[0 .. top] are nodes that wait for their right siblings; each keeps the position of its leftmost part. */
+/* parts[at[0 .. top]] are nodes that wait for their right siblings; at[] has the position of each one's leftmost part. */
 bool mf_frontier_combine(int64_t n, mf_subtree *parts, int count, void (*combine)(void *context, int into, int from), void *context)
 {
     int at[MF_FRONTIER_MAX + 1], top = -1;

@@ -1,6 +1,6 @@
-/* See ownership.h. The ranks lie on a line of devices, which passes through the processes in their order. Where the line's step is at most
- * the number of devices of the smallest process, it skips no process, and the run of ranks of each follows from where its devices begin.
- * Where the step is at least the number of devices of the largest process, no process has two ranks. */
+/* See ownership.h. The ranks are on a line of devices, which passes through the processes in order. If the line's step is at most the
+ * number of devices of the smallest process, the line skips no process, and each process's run of ranks follows from its first device.
+ * If the step is at least the number of devices of the largest process, no process has two ranks. */
 #include "runtime/collectives/schedule/ownership.h"
 
 #include "base/memory/alloc.h"
@@ -83,7 +83,7 @@ int64_t mf_ownership_first(const mf_ownership *o, int64_t run)
     if (o->sparse)
         return run;
     int process = mf_ownership_process(o, run);
-    int64_t width = o->step ? distance(o->step, 0) : 1; /* one rank alone has no step */
+    int64_t width = o->step ? distance(o->step, 0) : 1; /* a single rank has no step */
     int64_t beyond = o->step > 0 ? o->comm->first_device[process] - o->device : o->device + 1 - o->comm->first_device[process + 1];
     return (beyond + width - 1) / width;
 }

@@ -1,6 +1,7 @@
-/* Who has which ranks of a collective that spans processes, without a word for each of them: where ranks lie on a line of devices, as they
- * do unless somebody listed devices or groups in another order, it is computed; else each run of ranks that one process has is an entry.
- * Invariant: the runs cover all ranks, ascend, and two that follow one another belong to different processes. */
+/* Which process has which ranks of a collective that spans processes, without memory for each rank. Where the ranks' devices are on a line,
+ * as they are unless the user listed devices or groups in another order, it is computed; otherwise each run of ranks of one process is an
+ * entry.
+ * Invariant: the runs cover all ranks in ascending order, and neighbouring runs belong to different processes. */
 #ifndef MF_RUNTIME_COLLECTIVES_SCHEDULE_OWNERSHIP_H
 #define MF_RUNTIME_COLLECTIVES_SCHEDULE_OWNERSHIP_H
 
@@ -12,26 +13,26 @@ typedef struct mf_owned_run {
 } mf_owned_run;
 
 typedef struct mf_ownership {
-    int64_t count, runs;      /* ranks; count 0: nobody has some of them */
-    bool ordered;             /* every process has one run at most, and they ascend or descend with the ranks */
-    const mf_owned_run *list; /* NULL: the line */
+    int64_t count, runs;      /* of ranks, of runs; count 0: some rank has no owner */
+    bool ordered;             /* every process has at most one run, and processes ascend or descend with the ranks */
+    const mf_owned_run *list; /* NULL: the ranks are on a line */
     const mf_comm *comm;
-    int64_t device, step; /* of rank 0; from rank to rank */
+    int64_t device, step; /* of rank 0; between neighbouring ranks */
     uint64_t hash;        /* of the devices of all ranks */
-    bool sparse;          /* no process has two ranks; otherwise the line leaves out no process that lies between two of its own */
+    bool sparse;          /* no process has two ranks; otherwise the line skips no process between its first and its last */
 } mf_ownership;
 
-/* Of so many ranks on the devices device, device + step, ... False: some device has no owner, or the line skips some processes but meets
- * others more than once. */
+/* For `count` ranks on the devices device, device + step, ... False: some device has no owner, or the line skips some processes but has
+ * several ranks in others. */
 bool mf_ownership_line(mf_ownership *o, const mf_comm *c, int64_t device, int64_t step, int64_t count);
-/* Of ranks on any devices; freed by mf_ownership_free. False: memory is out. */
+/* For ranks on any devices; freed by mf_ownership_free. False: memory is out. */
 bool mf_ownership_list(mf_ownership *o, const mf_comm *c, int64_t count, int (*device_of)(const void *context, int64_t rank),
                        const void *context);
 void mf_ownership_free(mf_ownership *o);
-size_t mf_ownership_bytes(const mf_ownership *o); /* of memory, beside itself */
+size_t mf_ownership_bytes(const mf_ownership *o); /* memory beside the struct itself */
 
-int64_t mf_ownership_first(const mf_ownership *o, int64_t run); /* rank; of run o->runs: o->count */
+int64_t mf_ownership_first(const mf_ownership *o, int64_t run); /* the run's first rank; of run o->runs: o->count */
 int64_t mf_ownership_run_of(const mf_ownership *o, int64_t rank);
-int mf_ownership_process(const mf_ownership *o, int64_t run); /* whose it is */
+int mf_ownership_process(const mf_ownership *o, int64_t run); /* the run's process */
 
 #endif

@@ -1,12 +1,12 @@
 /* The schedules of relay_schedule.h.
  *
  * Among 2^k processes, process i exchanges in step l with the one whose number differs in bit l. Of a large vector each of the two then
- * keeps one half, and in k more steps they gather the parts in the reverse order (Rabenseifner 2004). Since the nearest exchange first,
- * what the two have is a subtree each, and together its parent.
- * Any other number of processes is cut into blocks of 2^e processes, in descending order, by the binary digits of the number: the tree's
- * left half, the left half of the rest, and so on. Each block does the same by itself. When it has finished, its process j has a part of
- * the sum over this and all smaller blocks: the one that process j of the block before has of its own sum at that time. It hands this part
- * over to it. So hardly any process sends more than two vectors. */
+ * keeps one half, and in k more steps they gather the parts in the reverse order (Rabenseifner 2004). Since the nearest processes exchange
+ * first, what two partners have are sibling subtrees, which together are their parent.
+ * Any other number of processes is split into blocks of 2^e processes, in descending order, by the binary digits of the number: the
+ * tree's left half, the left half of the rest, and so on. Each block works by itself. When it has finished, its process j has a part of
+ * the sum over this and all smaller blocks, and hands it to process j of the block before, which at that time has the same part of its
+ * own block's sum. So hardly any process sends more than two vectors. */
 #include "runtime/collectives/schedule/relay_schedule.h"
 
 static int log2_of(int64_t n)
@@ -17,8 +17,9 @@ static int log2_of(int64_t n)
     return l;
 }
 
-/* By the figures of bench/simulate.c. Messages to a few, all at once, take less than steps one after the other; so do large pieces to more
- * processes, where these are no power of two. A whole vector travels log2(p) times, one in parts twice, in twice as many messages. */
+/* Chosen by the results of bench/simulate.c. A few messages all at once take less time than successive steps; so do large pieces among
+ * more processes, if these are not a power of two. A whole vector travels log2(p) times; in parts it travels twice, in twice as many
+ * messages. */
 mf_way mf_way_of(int64_t pieces_from, int64_t processes, int64_t bytes)
 {
     enum { PIECES_MOST = 64 };
@@ -28,8 +29,8 @@ mf_way mf_way_of(int64_t pieces_from, int64_t processes, int64_t bytes)
 }
 
 typedef struct power {
-    int64_t base, before; /* the first participant, of this one and of the one before; -1: there is none */
-    int log, next_log;    /* of its size, and of that of the one after; -1: there is none */
+    int64_t base, before; /* first participant, of this block and of the one before; -1: none */
+    int log, next_log;    /* of the sizes of this block and of the next one; -1: none */
 } power;
 
 static power block_of(int64_t processes, int64_t participant)
@@ -45,7 +46,7 @@ static power block_of(int64_t processes, int64_t participant)
     return b;
 }
 
-/* What number i of a block has after so many halvings. */
+/* The part of the vector that number i of a block has after so many halvings. */
 static mf_span part_of(mf_way way, int64_t length, int64_t i, int halvings)
 {
     mf_span s = { 0, length };
@@ -59,7 +60,7 @@ static mf_span part_of(mf_way way, int64_t length, int64_t i, int halvings)
     return s;
 }
 
-/* A block before the next hands over, and two of a block meet: step 2l and step 2l + 1. */
+/* Step 2l: a block gets the next one's part, if that has finished; step 2l + 1: pairs of a block exchange. */
 static int forth(int64_t processes) { return 2 * log2_of(processes); }
 
 int mf_relay_steps(int64_t processes) { return 2 * forth(processes); }

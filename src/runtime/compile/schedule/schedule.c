@@ -1,13 +1,13 @@
 /* Scheduling: the order in which a program's equations run, grouped into items. Greedy: all ordinary equations that can run form one
- * segment; then control flow and maps that are ready, each an item, so that more ordinary equations follow; only when nothing else is
- * left do collectives run, all that are over the same members together.
- * A loop that the compiler takes is an ordinary equation, and so is a barrier: it waits for its operands, and who reads its results for
- * it. Where a map spans processes, collectives begin early instead: whose operands come first, together with those that follow until
- * enough bytes travel at once, is placed as soon as it can be, and what does not need it goes on meanwhile.
- * What costs nothing inside a segment but memory across two - broadcasts, transposes - goes where it is read.
- * What the host is to see (prints, calls with an effect) is on the device's side and keeps the program's order, an item each.
- * Invariant: an item's operands are made by earlier items or within it; a value of the uniform side never comes from the device's side
- * but through a collective over the mapped axis. */
+ * segment; then control flow and maps that are ready run, each an item, so that more ordinary equations become ready; only when nothing
+ * else is ready do collectives run, all that have the same members together.
+ * A loop that the compiler takes is an ordinary equation, and so is a barrier: it waits for its operands, and readers of its results wait
+ * for it. Where a map spans processes, collectives begin early instead: the one whose operands are ready first, together with those that
+ * follow until their bytes fill a bucket, is placed as soon as possible, and what does not depend on it goes on meanwhile.
+ * Views (broadcasts, transposes), which cost nothing inside a segment but need memory between two, go where they are read.
+ * What the host sees (prints, calls with an effect) is on the device's side and keeps the program's order, an item each.
+ * Invariant: an item's operands are made by earlier items or within it; a value of the uniform side comes from the device's side only
+ * through a collective over the mapped axis. */
 #include "runtime/compile/schedule/schedule.h"
 
 #include "passes/passes.h"
@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------ what an equation is */
+/* ------------------------------------------------------------------ kinds of equations */
 
 static mf_instr_kind kind_of(const mf_schedule *s, const mf_eqn *e)
 {
@@ -40,7 +40,7 @@ static mf_instr_kind kind_of(const mf_schedule *s, const mf_eqn *e)
 
 static bool program_talks(const mf_program *p, const mf_axis_env *env, const mf_axis_env *binder);
 
-/* Does e, or anything in it, mention the axis of this binder? */
+/* Whether e, or an equation nested in it, names this binder's axis. */
 static bool talks(const mf_eqn *e, const mf_axis_env *env, const mf_axis_env *binder)
 {
     if ((e->op->flags & MF_OP_COLLECTIVE) || e->op == &mf_op_axis_index) {
@@ -68,7 +68,7 @@ static bool program_talks(const mf_program *p, const mf_axis_env *env, const mf_
     return false;
 }
 
-/* Has e, or anything in it, all of these flags? */
+/* Whether e, or an equation nested in it, has all of these flags. */
 static bool has_inside(const mf_eqn *e, unsigned flags)
 {
     if ((e->op->flags & flags) == flags)
@@ -82,7 +82,8 @@ static bool has_inside(const mf_eqn *e, unsigned flags)
     return false;
 }
 
-/* Does e, along another axis than this map's, meet at each index whatever processes have that one? */
+/* Whether e meets other processes: it has collectives over other axes than this map's, and maps span processes. Which processes take part
+ * depends on this map's index, so e has to run at each index. */
 static bool meets_by_index(const mf_schedule *s, const mf_eqn *e)
 {
     bool spread = s->spread || (e->op == &mf_op_pmap && ((const mf_pmap_params *)e->params)->local->count);
@@ -91,7 +92,7 @@ static bool meets_by_index(const mf_schedule *s, const mf_eqn *e)
     return spread && has_inside(e, MF_OP_COLLECTIVE);
 }
 
-/* Does the host see e, or anything in it? */
+/* Whether the host sees e, or an equation nested in it. */
 static bool is_seen(const mf_eqn *e) { return has_inside(e, MF_OP_EFFECT | MF_OP_HOST); }
 
 /* ------------------------------------------------------------------ sides */
@@ -123,7 +124,7 @@ static bool has_groups(const mf_eqn *e)
     return groups && groups->count;
 }
 
-/* Nothing executes it: each result is where its operand is. */
+/* A barrier is not executed: each result is on its operand's side. */
 static int side_of_barrier(mf_schedule *s, const mf_eqn *e)
 {
     for (int i = 0; i < e->in_count; i++)
@@ -131,13 +132,14 @@ static int side_of_barrier(mf_schedule *s, const mf_eqn *e)
     return operands_once(s, e) ? MF_UNIFORM : MF_DEVICE;
 }
 
-/* The side that executes e; its results' side is the same, save for a collective of all devices that makes them equal (groups are
- * several collectives: equal results or not, each device keeps its own). How often processes meet depends on nothing that they hold. */
+/* The side that executes e. Its results are on the same side, except that a collective of all devices makes its results equal, and so
+ * uniform (with groups each device keeps its own). What meets other processes runs on every device, so how often processes meet does
+ * not depend on which operands are held once. */
 static int side_of(mf_schedule *s, const mf_eqn *e)
 {
     if (e->op->flags & MF_OP_BARRIER)
         return side_of_barrier(s, e);
-    bool compared = mf_check_is_on(MF_CHECK_REPLICATED) && !(e->op->flags & MF_OP_COLLECTIVE); /* each device shall have its own */
+    bool compared = mf_check_is_on(MF_CHECK_REPLICATED) && !(e->op->flags & MF_OP_COLLECTIVE); /* each device keeps its own */
     bool uniform = s->variance && results_uniform(s, e) && !is_seen(e) && !compared;
     bool talking = uniform && talks(e, s->env, s->env);
     int side = uniform && !talking && operands_once(s, e) && !meets_by_index(s, e) ? MF_UNIFORM : MF_DEVICE;
@@ -156,18 +158,18 @@ typedef struct orderer {
     int64_t bucket;       /* bytes of operands of collectives that begin early together; 0: none does */
     unsigned char *state; /* by equation: side, and PLACED */
     unsigned char *kind;
-    bool *seen;             /* by equation */
-    int next_seen;          /* the first of those that is not yet placed */
+    bool *seen;             /* by equation: is_seen */
+    int next_seen;          /* the first seen equation that is not placed yet */
     bool *there;            /* by variable */
-    bool *wanted;           /* by equation: only these are placed; NULL: all */
-    int *maker;             /* by variable: the equation that gives it, or -1 */
-    unsigned char *readers; /* by variable: room for postpone_views */
+    bool *wanted;           /* by equation: only these may be placed; NULL: all */
+    int *maker;             /* by variable: the equation that computes it, or -1 */
+    unsigned char *readers; /* by variable: working memory of postpone_views */
     const mf_eqn **picked;
 } orderer;
 enum { PLACED = 2 };
 
-/* Views that only the devices' segments read are theirs: made once for all they would be written out, and read back by every device.
- * elsewhere: by variable, room for whether anything else reads it. */
+/* Moves uniform views that only segments of the devices read to the devices' side: on the uniform side they would be written to memory,
+ * and read back by every device. elsewhere: by variable, working memory: whether anything else reads it. */
 static void lend_views(orderer *o, bool *elsewhere)
 {
     mf_schedule *s = o->s;
@@ -241,9 +243,9 @@ static void unplace(orderer *o, int index)
     }
 }
 
-/* Of a segment's equations those that are no views, and the views that are read by now or by what has an item of its own; the others
- * wait for who will. With its reader in one segment a view is no memory, and a product that reads one may be computed in another way:
- * where collectives cut the segments must not tell in its bits. How many are left. */
+/* Takes views out of a segment if only later segments read them. In one segment with its reader a view needs no memory, and a product
+ * may be computed differently from it; so where collectives cut the segments must not affect its bits. Returns how many equations are
+ * left. */
 static int postpone_views(orderer *o, int side, int count)
 {
     enum { NOW = 1, LATER = 2 };
@@ -267,7 +269,7 @@ static int postpone_views(orderer *o, int side, int count)
     return left;
 }
 
-/* Of the *count equations picked, which are none then. */
+/* Adds the *count picked equations as a segment; resets *count. */
 static bool add_segment(orderer *o, int side, int *count, bool *moved)
 {
     int left = *count ? postpone_views(o, side, *count) : 0;
@@ -276,7 +278,7 @@ static bool add_segment(orderer *o, int side, int *count, bool *moved)
     return !left || add_item(o, MF_DO_SEGMENT, side, left);
 }
 
-/* All ordinary equations of one side that can run now; axis_index, which needs nothing, goes first. False when memory is out. */
+/* Places all ordinary equations of one side that are ready; axis_index, which has no operands, goes first. False: memory is out. */
 static bool place_ordinary(orderer *o, int side, bool *moved)
 {
     const mf_program *p = o->s->program;
@@ -330,7 +332,7 @@ static bool same_members(const mf_eqn *a, const mf_eqn *b)
     return axes_a == axes_b && count_a == count_b && (!count_a || (groups_a == groups_b && size_a == size_b));
 }
 
-/* The first collective that is ready, and all others with it that have the same members. */
+/* Places the first collective that is ready, and all other ready ones with the same members. */
 static bool place_collectives(orderer *o, bool *moved)
 {
     const mf_program *p = o->s->program;
@@ -352,8 +354,8 @@ static bool place_collectives(orderer *o, bool *moved)
     return !count || add_item(o, MF_DO_COLLECTIVE, side, count);
 }
 
-typedef struct early { /* of a collective that only ordinary equations keep from beginning */
-    int index, last;   /* the last of them */
+typedef struct early { /* a collective that depends on ordinary equations only */
+    int index, last;   /* last: the last of these */
 } early;
 
 static int by_last(const void *a, const void *b)
@@ -362,13 +364,14 @@ static int by_last(const void *a, const void *b)
     return x->last != y->last ? (x->last > y->last) - (x->last < y->last) : (x->index > y->index) - (x->index < y->index);
 }
 
-/* Those that can begin, whose operands come first at the front; last: room by equation. How many. */
+/* Lists the collectives that depend on ordinary equations only, those whose operands come first at the front. last: working memory, by
+ * equation. Returns their number. */
 static int list_early(const orderer *o, int *last, early *list)
 {
     const mf_program *p = o->s->program;
     int count = 0;
     for (int i = 0; i < p->eqn_count; i++) {
-        last[i] = 0; /* INT_MAX: more than ordinary equations come before */
+        last[i] = 0; /* INT_MAX: it depends on other equations than ordinary ones */
         for (int k = 0; k < p->eqns[i]->in_count; k++) {
             const mf_variable *v = p->eqns[i]->in[k];
             int maker = v->constant ? -1 : o->maker[v->id];
@@ -385,7 +388,7 @@ static int list_early(const orderer *o, int *last, early *list)
     return count;
 }
 
-/* The collectives that begin next are wanted, and all that they need; whether there are any. */
+/* Marks the collectives to begin next, and everything they depend on; false: there are none. */
 static bool want_early(const orderer *o, const early *list, int count, bool *wanted)
 {
     const mf_program *p = o->s->program;

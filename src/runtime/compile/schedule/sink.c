@@ -1,10 +1,10 @@
-/* After the order is found: equations move to the segments that read them, where that spares memory traffic between segments. A
- * broadcast is free inside a segment but an array across two, so each segment that reads one makes its own; an elementwise equation that
- * only one later segment reads goes there, unless more would have to cross in its place; and a large elementwise result that several read
- * is computed again in each (rematerialised) where its operands come there anyway, as those of a normalisation do in its gradient. What the
- * compiler may compute with its only reader stands in that one's segment.
- * Invariant: no equation moves to an earlier item, to another side (but for views, which cost nothing), or away from a reader that is no
- * segment. */
+/* Partitioning, after scheduling: moves equations to the segments that read them, where that saves memory traffic between segments. A
+ * broadcast is free inside a segment but an array between two, so each segment that reads one makes its own. An elementwise equation that
+ * only one later segment reads goes there, unless more bytes would have to cross in its place. A large elementwise result that several
+ * segments read is computed in each (rematerialised) if its operands are read there anyway, as those of a normalisation are in its
+ * gradient. An equation that the compiler may compute as a part of its only reader goes to the reader's segment.
+ * Invariant: no equation moves to an earlier item, to the other side (except for views, which cost nothing), or away from a reader that
+ * is not in a segment. */
 #include "runtime/compile/schedule/schedule.h"
 
 #include <string.h>
@@ -15,11 +15,11 @@ typedef struct sinker {
     size_t words;
     uint64_t *at;                   /* by equation: the items that compute it */
     uint64_t *read_in;              /* by variable: the segments that read it */
-    int *readers;                   /* by variable: how many equations read it */
+    int *readers;                   /* by variable: the number of equations that read it */
     const mf_eqn **reader;          /* by variable: the first of them */
-    bool *stays;                    /* by variable: a result, or something other than a segment reads it */
-    int *index;                     /* by variable: the equation that makes it, or -1 */
-    int counted[16], counted_count; /* variables that the cost at hand has a read of */
+    bool *stays;                    /* by variable: it is a result, or read by an item that is not a segment */
+    int *index;                     /* by variable: the equation that computes it, or -1 */
+    int counted[16], counted_count; /* variables whose read is counted already in the current cost */
 } sinker;
 
 static uint64_t *row(uint64_t *bits, const sinker *k, int i) { return bits + (size_t)i * k->words; }
@@ -28,7 +28,7 @@ static int item_of(const sinker *k, const mf_eqn *e) { return k->s->made_by[e->o
 
 static bool in_segment(const sinker *k, const mf_eqn *e) { return e->out_count > 0 && k->s->items[item_of(k, e)].kind == MF_DO_SEGMENT; }
 
-/* Larger than what it is made of, and no work inside a segment. */
+/* Whether the result is larger than the operands, and free inside a segment. */
 static bool is_repeatable(const mf_eqn *e)
 {
     return e->op->view == MF_VIEW_GENERATED || (e->op->view == MF_VIEW_STRIDES && e->in[0]->type->bytes < e->out[0]->type->bytes);
@@ -36,7 +36,7 @@ static bool is_repeatable(const mf_eqn *e)
 
 static bool is_light(const mf_eqn *e) { return e->op->lower != mf_lower_none || e->op->view == MF_VIEW_RESHAPE; }
 
-/* Bytes that cross, where they did not, when v is read in a later segment than `own`. */
+/* The additional bytes that cross between segments if v is read in a later segment than `own`. */
 static int64_t bytes_to_carry(const sinker *k, const mf_variable *v, int own)
 {
     int made = v->constant ? -1 : k->index[v->id];
@@ -66,8 +66,8 @@ static int only_reader(const sinker *k, const mf_variable *v)
 }
 
 /* ------------------------------------------------------------------ rematerialisation
- * Costs are bytes that move: a result is written, which reads its lines before (2), and read in each other segment. An addition takes
- * about as long as a byte does. */
+ * Costs are in bytes moved. A result is written, which also reads its cache lines first (2), and read in each other segment. An addition
+ * takes about as long as moving a byte. */
 enum { WRITTEN = 2 };
 int64_t mf_schedule_large_bytes = MF_SCHEDULE_LARGE_BYTES;
 
@@ -77,7 +77,7 @@ static int64_t work_of(const mf_eqn *e)
     return e->op->view ? 0 : (e->op->weight ? e->op->weight : 1) * t->size;
 }
 
-/* Whether v, which an equation of the item `reader` reads, is in memory even if nobody else is to read it. */
+/* Whether v, which an equation of the item `reader` reads, has to be in memory for other readers. */
 static bool crosses(const sinker *k, const mf_variable *v, int reader)
 {
     const int made = k->s->made_by[v->id];
@@ -91,7 +91,7 @@ static bool crosses(const sinker *k, const mf_variable *v, int reader)
 
 static int64_t cost_to_read(sinker *k, const mf_variable *v, int reader, int item, int64_t most);
 
-/* What it adds when `item` computes e too; stops once it is more than `most`. */
+/* The additional cost if `item` also computes e; stops once it exceeds `most`. */
 static int64_t cost_to_repeat(sinker *k, const mf_eqn *e, int item, int64_t most)
 {
     int64_t cost = work_of(e);
@@ -100,7 +100,7 @@ static int64_t cost_to_repeat(sinker *k, const mf_eqn *e, int item, int64_t most
     return cost;
 }
 
-/* What it adds when `item`, too, reads v, an operand of an equation of `reader`. */
+/* The additional cost if `item` also reads v, an operand of an equation in `reader`. */
 static int64_t cost_to_read(sinker *k, const mf_variable *v, int reader, int item, int64_t most)
 {
     const int before = k->counted_count;
@@ -120,7 +120,7 @@ static int64_t cost_to_read(sinker *k, const mf_variable *v, int reader, int ite
     return repeated < read ? repeated : read;
 }
 
-/* Whether all segments that read e's result shall compute it. */
+/* Whether all segments that read e's result should compute it themselves. */
 static bool pays_to_repeat(sinker *k, const mf_eqn *e, int own)
 {
     const mf_variable *v = e->out[0];
@@ -133,7 +133,7 @@ static bool pays_to_repeat(sinker *k, const mf_eqn *e, int own)
                 return false;
             k->counted_count = 0;
             int64_t most = v->type->bytes + v->type->bytes / 2, cost = cost_to_repeat(k, e, r, most);
-            if (cost > most) /* more would be kept for it than v: memory, and no operand could be overwritten before */
+            if (cost > most) /* more memory than v would stay live for it, and operands could be overwritten only later */
                 return false;
             spared += v->type->bytes - cost;
         }
@@ -157,7 +157,7 @@ static void choose_items(sinker *k, int i)
         return;
     }
     bool feeds = k->readers[v->id] == 1 && k->s->compiler->feeds && k->s->compiler->feeds(e, k->reader[v->id]);
-    bool view = e->op->view == MF_VIEW_STRIDES; /* no memory beside its reader, be it one that has moved */
+    bool view = e->op->view == MF_VIEW_STRIDES; /* needs no memory beside its reader, even if that has moved */
     target = k->stays[v->id] || !(is_light(e) || feeds || view) ? -1 : only_reader(k, v);
     if (target <= own || k->s->items[target].side != k->s->items[own].side)
         return;
@@ -171,7 +171,7 @@ static void choose_items(sinker *k, int i)
     at[target / 64] |= (uint64_t)1 << (target % 64);
 }
 
-/* Nothing executes a barrier: who reads a result of it reads the operand, perhaps on the other side. */
+/* A barrier is not executed: what reads its result reads its operand, perhaps on the other side. */
 static void read_through(sinker *k, int result, int operand)
 {
     k->stays[operand] |= k->stays[result];
@@ -212,7 +212,7 @@ static bool rebuild(sinker *k, mf_arena *arena, int item)
     return true;
 }
 
-/* Who makes what now: the item that did, where it still does, else the first that does. */
+/* Updates made_by: an item that still computes an equation stays its maker, else the first one that does becomes it. */
 static void name_makers(sinker *k)
 {
     for (int i = 0; i < k->p->eqn_count; i++) {

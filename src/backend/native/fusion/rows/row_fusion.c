@@ -1,8 +1,8 @@
-/* Steps over the same rows as one: softmax, layer norm and their like reduce rows and use what comes out row by row. Done step by step,
- * each pass goes through memory; done a few rows at a time, what the steps hand on to each other stays in the nearest cache.
- * Invariants: every row is computed as the steps alone would, in the same order of operations, so joining changes no bit; a step joins
- * only if what it reads of the others lies in its own rows; cutting depends on the shapes alone; nothing passes a barrier, and what need
- * not move stays where it is, or values would live longer than the program has them live. */
+/* Joins steps over the same rows into one: softmax, layer norm and similar functions reduce rows and use the results row by row. Step by
+ * step, each pass goes through memory; a few rows at a time, what the steps hand to each other stays in the nearest cache.
+ * Invariants: every row is computed as by the single steps, in the same order of operations, so joining changes no bit; a step joins
+ * only if it reads of the others' results its own rows only; cutting depends on the shapes alone; nothing moves across a barrier, and
+ * what need not move stays in place, otherwise values might live longer than in the program. */
 #include "backend/native/fusion/rows/row_fusion.h"
 
 #include "backend/native/fusion/rows/rows_step.h"
@@ -12,12 +12,12 @@
 #include <string.h>
 
 enum {
-    BLOCK_BYTES = 32 << 10, /* of the rows at hand, all values together */
-    ROW_MOST = 256 << 10,   /* a row that is larger than this stays in no cache */
+    BLOCK_BYTES = 32 << 10, /* of the current rows, all values together */
+    ROW_MOST = 256 << 10,   /* a larger row stays in no cache */
     TASK_BYTES = 512 << 10,
     MOST_TASKS = 32,
-    PAYS_BYTES = 64 << 10, /* below, everything is in the cache anyway */
-    PAYS_LONG = 6 << 20,   /* likewise where members work long on a row: what they hand on comes from the last cache in time */
+    PAYS_BYTES = 64 << 10, /* below this, everything is in the cache anyway */
+    PAYS_LONG = 6 << 20,   /* the same, where members work on a row for long: what they hand on comes from the last-level cache in time */
     ALIGN = 64
 };
 
@@ -25,9 +25,9 @@ mf_rows_use mf_native_rows_use;
 
 static int64_t own_rows(const mf_native_step *s) { return s->parts->rows ? s->parts->rows(s) : 0; } /* 0: any number */
 
-/* ------------------------------------------------------------------ which steps */
+/* ------------------------------------------------------------------ choosing steps */
 
-/* Where a step comes: before the joined step, in it, or behind it. */
+/* Where a step goes: before the joined step, into it, or behind it. */
 typedef enum position { BEFORE, MEMBER, BEHIND } position;
 
 typedef struct joiner {
@@ -36,15 +36,15 @@ typedef struct joiner {
     int64_t rows;
     int *maker;          /* by root: the step that makes it, or -1 */
     position *positions; /* by step */
-    bool *linked;        /* by step: shares rows with the reduction where it began */
-    bool *leads;         /* by step: makes one value a row for a step that cannot join */
+    bool *linked;        /* by step: shares rows with the reduction at which the search began */
+    bool *leads;         /* by step: makes one value per row for a step that cannot join */
     bool *tried;         /* by step */
-    int *local;          /* by variable: its number in the joined step plus one */
+    int *local;          /* by variable: 1 + its number in the joined step */
 } joiner;
 
 static int64_t elements_of(const joiner *j, int var) { return j->steps->bytes[var] / mf_dtype_size(mf_build_type(j->b, var)->dtype); }
 
-/* Whether operand k of a step, a variable, can be had row by row. */
+/* Whether operand k of a step, a variable, can be read row by row. */
 static bool inside(const joiner *j, const mf_native_step *s, int k, int var)
 {
     int root = j->steps->root[var];
@@ -54,7 +54,8 @@ static bool inside(const joiner *j, const mf_native_step *s, int k, int var)
 
 static bool can_join(const joiner *j, const mf_native_step *s) { return s->parts && s->parts->can(s, j->rows); }
 
-/* What leads to a step that cannot join had better stay outside too, or all that follows from there could not join either. */
+/* Finds steps that a step that cannot join needs. They had better stay outside too, or everything that follows from that step could not
+ * join either. */
 static void find_leads(joiner *j)
 {
     memset(j->leads, 0, (size_t)j->steps->count * sizeof *j->leads);
@@ -86,7 +87,7 @@ static position position_of(const joiner *j, int i)
     return can ? MEMBER : after ? BEHIND : BEFORE;
 }
 
-/* What stands behind all members stays there. */
+/* Steps behind all members stay there. */
 static void keep_behind(joiner *j)
 {
     for (int i = j->steps->count - 1; i >= 0 && j->positions[i] != MEMBER; i--)
@@ -101,7 +102,7 @@ static bool long_member(const joiner *j)
     return false;
 }
 
-/* What can be one compiled loop is better off without folds over all rows. */
+/* Members that can become one compiled loop are better off without folds over all rows, so these are left out. */
 static void find_positions(joiner *j)
 {
     for (int pass = 0; pass < 2; pass++) {
@@ -118,7 +119,7 @@ static int root_at(const joiner *j, const mf_native_step *s, int k)
     return j->steps->root[k < s->in_count ? s->in[k] : s->out[k - s->in_count]];
 }
 
-/* Whether step i touches a marked memory that goes by rows; then all of its are marked (a mark is not 0). */
+/* Whether step i reads or makes a marked memory that has rows; if so, marks all that it reads and makes (a mark is nonzero). */
 static bool touches_marked(joiner *j, int i)
 {
     const mf_native_step *s = j->steps->at[i];
@@ -130,7 +131,7 @@ static bool touches_marked(joiner *j, int i)
     return j->linked[i];
 }
 
-/* The steps that share rows with the first one, also through others, and between the same barriers. */
+/* Finds the steps that share rows with the first one, transitively, and are between the same barriers. */
 static void find_linked(joiner *j, int first)
 {
     memset(j->linked, 0, (size_t)j->steps->count * sizeof *j->linked);
@@ -145,7 +146,7 @@ static void find_linked(joiner *j, int first)
     }
 }
 
-/* Those from which the first is reached through a step that cannot join have to be done before it. */
+/* Unlinks steps from which the first one depends through a step that cannot join: they have to run before it. */
 static void unlink_sources(joiner *j, int first)
 {
     enum { REACHES = 1, THROUGH_OTHERS = 2 };
@@ -179,7 +180,6 @@ static bool read_outside(const joiner *j, int root)
     return false;
 }
 
-/* The variable's number in the joined step. */
 static int value_of(const joiner *j, mf_rows_step *s, int var)
 {
     if (j->local[var])
@@ -195,8 +195,8 @@ static int value_of(const joiner *j, mf_rows_step *s, int var)
     if (!member) {
         v->outside = s->step.in_count;
         s->step.in[s->step.in_count++] = var;
-    } else if (read_outside(j, root) || mf_step_gathers(j->steps->at[j->maker[root]])) { /* no row's, though nobody reads it */
-        v->outside = ~s->step.out_count - 1; /* numbered behind the operands, of which there may be more to come */
+    } else if (read_outside(j, root) || mf_step_gathers(j->steps->at[j->maker[root]])) { /* a fold's, even if nothing reads it */
+        v->outside = ~s->step.out_count - 1; /* numbered after the operands, of which more may come */
         s->step.out[s->step.out_count++] = var;
     }
     j->local[var] = ++s->value_count;
@@ -217,7 +217,7 @@ static void number_values(const joiner *j, mf_rows_step *s)
             s->values[v].outside = s->step.in_count + ~(s->values[v].outside + 1);
 }
 
-/* How much of the rows may be at hand: where a member works long on a row, what the second-nearest cache holds. */
+/* The bytes of rows to keep at hand: if a member works on a row for long, what the second-level cache holds. */
 static int64_t block_bytes(const joiner *j)
 {
     int64_t most = BLOCK_BYTES;
@@ -235,7 +235,8 @@ static bool reads(const mf_native_step *part, int value)
     return false;
 }
 
-/* Whether no part behind this one reads the value, and this one only as operand k. Those that gather may read it later than they stand. */
+/* Whether no part behind this one reads the value, and this one only as operand k. Parts that gather may read it later than their
+ * position. */
 static bool read_last(const mf_rows_step *s, int part, int k)
 {
     int value = s->parts[part]->in[k], times = 0;
@@ -246,8 +247,8 @@ static bool read_last(const mf_rows_step *s, int part, int k)
     return times == 1;
 }
 
-/* A value of the block that group i reads last, and of which it makes another element by element, lies where that one is to lie. names: of
- * its variables, operands first. */
+/* If group i is the last to read a value of the block, and computes another one from it element by element, the two share memory. names:
+ * the group's variables, operands first. */
 static void join_in_place(const joiner *j, mf_rows_step *s, int i, const int *names)
 {
     const mf_native_step *part = s->parts[i];
@@ -265,7 +266,7 @@ static void join_in_place(const joiner *j, mf_rows_step *s, int i, const int *na
         }
 }
 
-/* Whether operand `value` is done with, a row of it, when part i writes result o there: who reads it does so row by row, and before. */
+/* Whether a row of operand `value` is dead when part i writes that row of result o: all readers read row by row, and earlier. */
 static bool done_before(const joiner *j, const mf_rows_step *s, int value, int i, int o, int *const *names)
 {
     const mf_program *p = j->b->program;
@@ -283,7 +284,7 @@ static bool done_before(const joiner *j, const mf_rows_step *s, int value, int i
     return true;
 }
 
-/* Results that may lie where operands lay of which these parts are the last readers; buffer_assignment.c decides. */
+/* Marks results that may take over the memory of operands that die in these parts; buffer_assignment.c decides. */
 static void join_with_operands(const joiner *j, mf_rows_step *s, int *const *names)
 {
     int *over = mf_build_get(j->b, (size_t)s->step.out_count + 1, sizeof *over);
@@ -303,7 +304,7 @@ static void join_with_operands(const joiner *j, mf_rows_step *s, int *const *nam
         }
 }
 
-/* Whether all parts are groups and reductions, of which one loop can be made. That one reads operands again in later phases. */
+/* Whether all parts are groups and reductions, which can become one compiled loop. Such a loop reads operands again in later phases. */
 static bool can_loop(const mf_rows_step *s)
 {
     for (int i = 0; i < s->part_count; i++)
@@ -312,7 +313,7 @@ static bool can_loop(const mf_rows_step *s)
     return true;
 }
 
-/* Gives the values their numbers, and memory of others where they can have it. */
+/* Numbers the values, and lets them share memory where possible. */
 static void make_values(const joiner *j, mf_rows_step *s)
 {
     int **names = mf_build_get(j->b, (size_t)s->part_count, sizeof *names);
@@ -335,7 +336,7 @@ static void make_values(const joiner *j, mf_rows_step *s)
 
 static size_t rounded(size_t bytes) { return (bytes + ALIGN - 1) / ALIGN * ALIGN; }
 
-/* Values for what parts prepare before the rows begin. */
+/* Adds values for what parts prepare before the rows begin. */
 static void keep_prepared(mf_rows_step *s)
 {
     for (int i = 0; i < s->part_count; i++) {
@@ -349,7 +350,8 @@ static void keep_prepared(mf_rows_step *s)
     }
 }
 
-/* About `tasks` tasks, each of whole blocks and of nearly equal size; where blocks are too few to be shared out evenly, of equal rows. */
+/* Makes about `tasks` tasks of whole blocks and nearly equal size; if there are too few blocks to divide evenly, of equal numbers of
+ * rows. */
 static void even_tasks(mf_rows_step *s, int64_t tasks)
 {
     const int64_t blocks = (s->rows + s->rows_a_block - 1) / s->rows_a_block;
@@ -360,7 +362,8 @@ static void even_tasks(mf_rows_step *s, int64_t tasks)
     s->rows_a_task = blocks % tasks && blocks < 4 * tasks ? (s->rows + tasks - 1) / tasks : (blocks + tasks - 1) / tasks * s->rows_a_block;
 }
 
-/* Blocks that are parts of what folds want at once, tasks of whole slots of theirs, and room for what waits for them. */
+/* Adjusts blocks to divide what folds take at once, tasks to consist of whole spans of theirs, and buffers to hold the rows that wait
+ * for them. */
 static void fit_gathering(mf_rows_step *s, int64_t tasks)
 {
     int64_t span = 1;
@@ -380,7 +383,7 @@ static void fit_gathering(mf_rows_step *s, int64_t tasks)
     s->rows_a_task = (s->rows_a_task + span - 1) / span * span;
 }
 
-/* How many rows at a time, how many tasks, and what lies where in a task's memory: pointers, the parts' scratch, the values. */
+/* Plans the number of rows per block, the number of tasks, and the layout of a task's memory: pointers, the parts' scratch, the values. */
 static void plan_rows(const joiner *j, mf_rows_step *s, int64_t bytes_a_row, size_t buffer_bytes)
 {
     s->rows = j->rows;
@@ -414,7 +417,7 @@ static void plan_rows(const joiner *j, mf_rows_step *s, int64_t bytes_a_row, siz
     s->step.scratch_bytes = s->shared_bytes + s->task_bytes * (size_t)s->tasks;
 }
 
-/* Bytes of all values that go by rows, a row of them. */
+/* The bytes per row of all values that have rows. */
 static int64_t row_bytes(const joiner *j)
 {
     int64_t bytes = 0;
@@ -434,7 +437,7 @@ static int64_t row_bytes(const joiner *j)
 
 static bool write_loop(const void *plan, mf_loop_text *t) { return mf_loop_write_rows(plan, t); }
 
-/* One loop for all parts, where they are of that form. Gives the bytes of its buffers. */
+/* Makes one compiled loop of all parts, if they allow it. Returns the bytes of its buffers. */
 static size_t add_second_tier(const joiner *j, mf_rows_step *s)
 {
     mf_tier_up_hints hints = { .pays = true, .soon = true };
@@ -452,7 +455,7 @@ static size_t add_second_tier(const joiner *j, mf_rows_step *s)
     s->step.up = up;
     for (int i = 0; i < s->part_count; i++)
         if (s->parts[i]->up)
-            s->parts[i]->up->each = 0; /* they wait for no loop of their own */
+            s->parts[i]->up->each = 0; /* they need no loop of their own */
     return plan->buffer_bytes * (size_t)plan->at_once;
 }
 
@@ -485,7 +488,7 @@ static mf_rows_step *make_step(joiner *j, int members, int64_t bytes_a_row)
     return s;
 }
 
-/* In place of its members: behind all that it needs, before all that needs it. */
+/* Puts the step in place of its members: behind all that it needs, before all that needs it. */
 static void replace(joiner *j, mf_rows_step *s, int barriers)
 {
     mf_steps *steps = j->steps;
@@ -532,7 +535,7 @@ static void print_joined(const mf_rows_step *s)
             (long long)s->tasks, s->step.up ? ", compiled" : "", s->part_count);
 }
 
-/* The steps that go over the rows of reduction `first`. */
+/* Joins the steps over the rows of reduction `first`. */
 static void join_around(joiner *j, int first)
 {
     int members = 0;

@@ -1,28 +1,28 @@
-/* Joined steps as one graph over a row; see native.h. What a step hands on to another becomes an edge; what a later phase needs again is
- * computed again where that costs little, else kept in a buffer of one row.
- * Invariants: nodes stand behind their operands; a phase reads of the ones before it only nodes of the row, and what is kept. */
+/* Joined steps as one graph over a row; see row_fusion.h. What a step hands to another one becomes an edge; what a later phase needs is
+ * computed again if that costs little, else kept in a buffer of one row.
+ * Invariants: nodes come after their operands; a phase reads of earlier phases only row nodes and what is kept. */
 #include "backend/native/llvm/tier_up.h"
 
 enum {
-    AGAIN = 3, /* up to so many light operations are done again rather than kept */
+    AGAIN = 3, /* up to so many light operations are repeated rather than kept */
     MOST_NODES = 400,
     ALIGN = 64,
-    LEAST_AT_ONCE = 4, /* two of what is longer are no faster, and slower where it is written */
+    LEAST_AT_ONCE = 4, /* with longer rows, two at once are no faster, and slower where they are written */
     MOST_AT_ONCE = 16,
-    NEAR_BYTES = 32 << 10 /* of the rows at once: the nearest cache keeps them from phase to phase */
+    NEAR_BYTES = 32 << 10 /* of the rows at once: stays in the nearest cache from phase to phase */
 };
 
 typedef struct planner {
     mf_build *b;
     mf_rows_plan *plan;
-    int *maker;          /* by value: its node, or -1 */
+    int *maker;          /* by value: the node that makes it, or -1 */
     const bool *outside; /* by value */
-    int *cost;           /* by node: of computing it in a later phase */
+    int *cost;           /* by node: cost of computing it in a later phase */
 } planner;
 
-/* ------------------------------------------------------------------ how memory is walked */
+/* ------------------------------------------------------------------ walks over memory */
 
-/* One stride for factors [first, end) as a whole, where they have one. */
+/* Whether factors [first, end) have a single stride as a whole. */
 static bool one_stride(const mf_factors *f, const int64_t *strides, int first, int end, int64_t *stride)
 {
     int64_t size = 1;
@@ -57,7 +57,8 @@ static int append(planner *p, const mf_node *x, const mf_rows_node *at)
     return plan->group.count++;
 }
 
-/* The node that reads the same elements for another step already, or -1: who fetches ahead has to know the last use of them. */
+/* The node that reads the same elements for another step already, or -1. They are shared because prefetching has to know the last use of
+ * an element. */
 static int same_load(const planner *p, mf_dtype dtype, const mf_rows_node *at)
 {
     for (int i = 0; i < p->plan->group.count; i++) {
@@ -69,7 +70,7 @@ static int same_load(const planner *p, mf_dtype dtype, const mf_rows_node *at)
     return -1;
 }
 
-/* The node for a load of what another step made, or -1 when the edge is no plain one. */
+/* The node that made what this load reads, if it reads it element by element; else -1. */
 static int edge(const planner *p, const mf_node *x, const mf_rows_node *at, int value)
 {
     int made = p->maker[value];
@@ -147,7 +148,7 @@ static bool add_reduction(planner *p, const mf_native_step *s)
     return store(p, append(p, &node, &at), s->out[0]);
 }
 
-/* ------------------------------------------------------------------ what is kept */
+/* ------------------------------------------------------------------ values kept for later phases */
 
 static int weight(const mf_node *x)
 {
@@ -162,7 +163,7 @@ bool mf_rows_keeps(const mf_rows_plan *plan, int node, int phase)
     return !at->row && at->phase < phase && (at->buffer >= 0 || (at->store >= 0 && at->load < 0));
 }
 
-/* Nodes that later phases need and that cost much get a buffer, unless they are results, which are read back. */
+/* Gives nodes that later phases need, and that are expensive, a buffer, unless they are results, which are read back. */
 static void find_kept(planner *p)
 {
     mf_rows_plan *plan = p->plan;
@@ -186,8 +187,8 @@ static void find_kept(planner *p)
     }
 }
 
-/* Several rows at once, so that what a row has once is computed for all of them in one vector, and one row's columns do not wait for what
- * the row before comes to. */
+/* Several rows at once, so that row nodes are computed for all of them in one vector, and one row's columns do not wait for the row
+ * before. */
 static int rows_at_once(const mf_rows_plan *plan)
 {
     int64_t bytes = (int64_t)plan->buffer_bytes;

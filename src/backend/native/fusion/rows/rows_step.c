@@ -1,18 +1,18 @@
-/* Running joined steps: a task takes a range of rows, a block at a time through all parts, so that what they hand on to each other stays in the
- * nearest cache; or all of its rows through the one loop that LLVM made of them.
- * Invariant: every row is computed as the parts alone would, in the same order of operations. */
+/* Running joined steps: a task takes a range of rows. It either runs a block at a time through all parts, so that what they hand to each
+ * other stays in the nearest cache, or all of its rows through the one loop that LLVM made of the parts.
+ * Invariant: every row is computed as by the single parts, in the same order of operations. */
 #include "backend/native/fusion/rows/rows_step.h"
 
 typedef struct rows_task {
     const mf_rows_step *s;
-    mf_loop_fn *loop; /* all of it for a range of rows, compiled; NULL: part by part */
+    mf_loop_fn *loop; /* a compiled loop for all parts, over a range of rows; NULL: part by part */
     void *const *values;
     char *shared, *memories;
-    _Atomic uint32_t taken; /* memories of tasks: a bit each */
+    _Atomic uint32_t taken; /* a bit for each task memory in use */
     _Atomic bool failed;
 } rows_task;
 
-/* A task's memory: the lowest that no task under way has, so that who runs one task after the other stays in the same cache lines. */
+/* Takes the lowest task memory that is free, so that a thread that runs several tasks stays in the same cache lines. */
 static int take_memory(rows_task *t)
 {
     uint32_t taken = atomic_load_explicit(&t->taken, memory_order_relaxed);
@@ -25,7 +25,7 @@ static void give_memory(rows_task *t, int at) { atomic_fetch_and_explicit(&t->ta
 
 static char *moved(char *p, int64_t bytes) { return (char *)((uintptr_t)p + (uintptr_t)bytes); }
 
-/* A part that gathers runs when there are as many rows as it wants, or no more come. */
+/* A part that gathers runs when as many rows as its unit are there, or no more come. */
 static bool run_part(const mf_rows_step *s, const mf_native_step *part, void **pointers, char *memory, int64_t from, int64_t to,
                      int64_t end)
 {
@@ -34,7 +34,7 @@ static bool run_part(const mf_rows_step *s, const mf_native_step *part, void **p
     return !runs || part->parts->run(part, pointers, memory, s->rows, from / unit * unit, to);
 }
 
-/* end: of the task. */
+/* end: the end of the task. */
 static bool run_block(const mf_rows_step *s, void **pointers, char *memory, int64_t from, int64_t to, int64_t end)
 {
     for (int v = 0; v < s->value_count; v++) {
@@ -52,7 +52,7 @@ static bool run_block(const mf_rows_step *s, void **pointers, char *memory, int6
     return ok;
 }
 
-/* Of the values that lie outside the task. */
+/* Sets the pointers of values outside of the task's memory. */
 static void **find_pointers(const rows_task *t, char *memory)
 {
     const mf_rows_step *s = t->s;

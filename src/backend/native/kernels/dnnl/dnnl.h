@@ -1,10 +1,11 @@
 /* oneDNN behind a shim: convolutions and large matrix products as primitives on raw pointers.
  *
- * A primitive is created once per distinct problem (equal problems share one, so eight devices cost one creation); of those that nobody
- * uses the ones that were got last are kept, up to mf_dnnl_cache_most. It may run on several threads at once, each with its own scratch.
- * Every call runs on the calling thread alone; the caller cuts the work. The library is loaded at the first creation, never before.
- * NULL from a create function means: this machine or this library can't, use another way. oneDNN picks its code by instruction set, so
- * its results may differ in the last bits between kinds of machines. */
+ * A primitive is created once per distinct problem (equal problems share one, so eight devices cost one creation); of the unused ones the
+ * most recently requested are kept, up to mf_dnnl_cache_most in all. A primitive may run on several threads at once, each with its own
+ * scratch.
+ * Every call runs on the calling thread alone; the caller splits the work. The library is loaded at the first creation, never before.
+ * NULL from a create function means that this machine or this library cannot do it, and the caller needs another way. oneDNN picks its
+ * code by instruction set, so its results may differ in the last bits between kinds of machines. */
 #ifndef MF_BACKEND_NATIVE_KERNELS_DNNL_H
 #define MF_BACKEND_NATIVE_KERNELS_DNNL_H
 
@@ -46,25 +47,26 @@ typedef struct mf_dnnl_matmul {
 
 typedef struct mf_dnnl_primitive mf_dnnl_primitive;
 
-/* Whether oneDNN can be loaded here and computes this dtype, bf16 only where that is faster than f32; loads it. Any thread. */
+/* Whether oneDNN can be loaded and supports this dtype; for bf16, only if that is faster than f32. Loads oneDNN. Any thread. */
 bool mf_dnnl_supports(mf_dtype dtype);
 
-/* Any thread. Lives until its user releases it. NULL: unsupported, or an empty dimension; or memory is out, and a later call may succeed. */
+/* Any thread. The primitive lives until its user releases it. NULL: unsupported, or an empty dimension; or *no_memory, and a later call
+ * may succeed. */
 const mf_dnnl_primitive *mf_dnnl_conv_create(const mf_dnnl_conv *conv, bool *no_memory);
 const mf_dnnl_primitive *mf_dnnl_matmul_create(const mf_dnnl_matmul *matmul, bool *no_memory);
 void mf_dnnl_release(void *primitive);
 int mf_dnnl_cache_count(void);
 extern _Atomic int mf_dnnl_cache_most; /* for tests */
 
-/* Bytes that each running call needs, 64-byte aligned; contents are lost between calls. */
+/* Bytes of scratch that each concurrent call needs, 64-byte aligned; the contents need not be kept between calls. */
 size_t mf_dnnl_scratch_bytes(const mf_dnnl_primitive *primitive);
 
-/* Runs on this thread. in0, in1 and out are what the kind says (a, b and c of a product). False: out of memory. */
+/* Runs on this thread. in0, in1 and out as the kind says (a, b and c of a product). False: out of memory. */
 bool mf_dnnl_run(const mf_dnnl_primitive *primitive, const void *in0, const void *in1, void *out, void *scratch);
 
-/* Where the library prefers another layout for the weights (in1, or out of MF_DNNL_BACKWARD_WEIGHTS), they are rearranged
- * in each run; to do that once, pack what is read or unpack what was made (bytes > 0), and run with the packed form.
- * One packed form serves all primitives that have the same packing; packed results add up element by element. */
+/* If the library prefers another layout for the weights (in1, or out of MF_DNNL_BACKWARD_WEIGHTS), they are reordered in each run; to do
+ * that once, if mf_dnnl_packed_bytes is not 0, pack in1 or unpack out, and run with the packed form. One packed form serves all
+ * primitives with the same packing; packed results may be summed element by element. */
 size_t mf_dnnl_packed_bytes(const mf_dnnl_primitive *primitive);
 bool mf_dnnl_same_packing(const mf_dnnl_primitive *one, const mf_dnnl_primitive *other);
 bool mf_dnnl_pack(const mf_dnnl_primitive *primitive, const void *in1, void *packed, void *scratch);

@@ -1,4 +1,4 @@
-/* Convolutions for oneDNN: their descriptors, and which layouts it gets. */
+/* Convolutions for oneDNN: their descriptors, and the layouts that it is given. */
 #include "dnnl_primitive.h"
 
 #include <string.h>
@@ -167,12 +167,12 @@ static bool choose_conv(mf_dnnl_primitive *p, const mf_dnnl_conv *c, unsigned an
     return ok;
 }
 
-/* The code for AVX-512 that free weights get (brgconv) is planned column by column, 5 us each: a row of 2,000,000 takes 9 s before its
- * first result. Weights as they lie get products of columns (gemm), which are as fast there and planned at once. */
+/* With the weights' layout free, the AVX-512 code (brgconv) is planned column by column, 5 us each: a row of 2,000,000 takes 9 s before
+ * its first result. With the weights in place oneDNN uses matrix products (gemm), which are as fast for such rows and planned at once. */
 static bool has_long_rows(const mf_dnnl_conv *c) { return c->kind == MF_DNNL_FORWARD && c->in[c->spatial - 1] >= LONG_ROW; }
 
-/* Measured: N-spatial-C activations in place with free weights are as fast as blocked ones, which cost two reorders.
- * Only where the caller's strides leave the library nothing but plain loops do the activations move too. */
+/* Measured: N-spatial-C activations in place with free weights are as fast as blocked ones, which cost two reorders. Only if the
+ * caller's strides leave the library nothing but plain loops are the activations reordered too. */
 static bool choose_layouts(mf_dnnl_primitive *p, const mf_dnnl_conv *c)
 {
     for (int i = has_long_rows(c) ? 0 : 1; i < 2; i++) {
@@ -225,7 +225,7 @@ static void conv_key(int64_t *key, const mf_dnnl_conv *c)
         at = mf_dnnl_key_put(key, at, strides[i], 2 + c->spatial);
 }
 
-/* Its code for padding and for a stride is written out, place by place: of 100,000 it takes a second and 100 MiB. */
+/* oneDNN generates code for each position of padding and stride: 100,000 take a second and 100 MiB. */
 enum { MOST_PLACES = 4096 };
 
 static bool conv_valid(const mf_dnnl_conv *c)

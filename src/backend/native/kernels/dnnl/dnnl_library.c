@@ -1,5 +1,5 @@
 /* Opening oneDNN; see dnnl_library.h. Opening costs 1-2 ms and some megabytes, which a program without convolutions must not pay, hence
- * dlopen. Invariant: nobody is inside when its statics are destroyed. */
+ * dlopen. Invariant: no thread is inside oneDNN when its statics are destroyed. */
 #define _GNU_SOURCE
 #include "dnnl_library.h"
 
@@ -54,7 +54,7 @@ bool mf_dnnl_enter(void)
 
 static void close_at_end(void)
 {
-    if (mf_process_forked()) /* they are not in this process */
+    if (mf_process_forked()) /* the threads inside are not in this process */
         return;
     atomic_store(&closed, true);
     while (atomic_load(&inside))
@@ -70,7 +70,7 @@ static void set_up(void *ok)
                   mf_dnnl.dnnl_primitive_attr_set_scratchpad_mode(mf_dnnl.attr, dnnl_scratchpad_mode_user) == dnnl_success;
 }
 
-static atomic_bool ends; /* the process */
+static atomic_bool ends; /* whether the process is ending */
 static void end_begins(void) { atomic_store(&ends, true); }
 
 static void load(void)
@@ -81,8 +81,8 @@ static void load(void)
     if (!handle || atexit(close_at_end))
         return;
     mf_symbol_keep_statics(handle); /* before the first call */
-    /* What is registered later is called first. Where the end began while the library was opened, its statics are gone, or going, and a
-     * moment later we have been called, too. */
+    /* Handlers registered later are called first. If exit began while the library was being opened, its statics are destroyed, or about
+     * to be, and our handlers are called within a moment. */
     usleep(300);
     if (atomic_load(&ends) || atomic_load(&closed))
         return;
@@ -92,12 +92,12 @@ static void load(void)
     VERSION_FUNCTIONS(BIND)
     if (!ok)
         return;
-    /* A build of oneDNN without OpenMP has no teams to restrain. */
+    /* A build of oneDNN without OpenMP has no thread team to limit. */
     if (!mf_symbol_bind(handle, "omp_set_num_threads", &mf_dnnl.omp_set_num_threads) ||
         !mf_symbol_bind(handle, "omp_get_max_threads", &mf_dnnl.omp_get_max_threads))
         mf_dnnl.omp_set_num_threads = NULL;
     cap_isa();
-    mf_dnnl.dnnl_set_primitive_cache_capacity(0); /* there is ours */
+    mf_dnnl.dnnl_set_primitive_cache_capacity(0); /* we have our own */
     mf_guard_learn(handle);
     bool set = false;
     usable = mf_guarded(set_up, &set) && set;

@@ -1,5 +1,5 @@
-/* oneDNN as a library that may be there or not: its functions by pointers, opening it at the first use, entering and leaving it.
- * 2.x and 3.x differ in how memory and primitive descriptors are made, which the files of this folder hide from all others. */
+/* oneDNN as an optional library: its functions by pointers, opening it at the first use, entering and leaving it. 2.x and 3.x differ in
+ * how memory and primitive descriptors are made; only the files of this folder know. */
 #ifndef MF_BACKEND_NATIVE_KERNELS_DNNL_LIBRARY_H
 #define MF_BACKEND_NATIVE_KERNELS_DNNL_LIBRARY_H
 
@@ -67,15 +67,15 @@ typedef struct mf_dnnl_functions {
     dnnl_primitive_attr_t attr;
 } mf_dnnl_functions;
 #undef POINTER
-extern mf_dnnl_functions mf_dnnl; /* once mf_dnnl_loaded() */
+extern mf_dnnl_functions mf_dnnl; /* valid once mf_dnnl_loaded() is true */
 
-/* Whether it is there; opens it. Where there is no memory for it now, other ways serve, and a later call tries again. Any thread. */
+/* Whether oneDNN is available; opens it. If there is no memory for it now, this is false, and a later call tries again. Any thread. */
 bool mf_dnnl_loaded(void);
-/* When the process ends, its statics are destroyed, while threads of the host may still be at work: who is inside leaves first, and whoever
- * comes later is refused (false). */
+/* When the process ends, oneDNN's statics are destroyed while threads of the host program may still be running: the threads inside leave
+ * first, and later ones are refused (false). */
 bool mf_dnnl_enter(void);
 void mf_dnnl_leave(void);
-/* The team size is this thread's own setting, and the thread may be the host program's: put back what was there. */
+/* The team size is a setting of this thread, which may be the host program's: restore the previous value. */
 int mf_dnnl_team_of_one(void);
 void mf_dnnl_team_restore(int before);
 

@@ -1,4 +1,4 @@
-/* Matrix products for oneDNN: their descriptors, and which layouts it gets. */
+/* Matrix products for oneDNN: their descriptors, and the layouts that it is given. */
 #include "dnnl_primitive.h"
 
 static bool matrix_desc(const mf_dnnl_matmul *m, mf_dtype dtype, int64_t rows, int64_t columns, const int64_t *given, bool any, desc *out)
@@ -15,7 +15,7 @@ static bool matrix_desc(const mf_dnnl_matmul *m, mf_dtype dtype, int64_t rows, i
     for (int i = 0; i < rank; i++)
         if (given[i])
             strides = given;
-    if (strides == given) /* a repeated operand is one that has size 1 there */
+    if (strides == given) /* a broadcast operand has size 1 in that dimension */
         for (int i = 0; i < m->batch_rank; i++)
             if (!given[i])
                 dims[i] = 1, dense[i] = 0;

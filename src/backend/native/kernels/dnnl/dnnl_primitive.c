@@ -1,7 +1,7 @@
 /* Making oneDNN's primitives, and the cache of them; see dnnl_primitive.h for the invariant.
- * Memory: oneDNN does not look at each result of malloc, its exceptions know no C, and OpenMP ends the process when it gets nothing. So it
- * is entered where there is memory to spare, many times what it was seen to take, and what it throws nevertheless ends here. oneDNN 2.x
- * and 3.x differ in how memory and primitive descriptors are made, which this folder hides. */
+ * Memory: oneDNN does not check every result of malloc, its C++ exceptions cannot pass through C, and OpenMP aborts the process when an
+ * allocation fails. So it is entered only if many times the memory that it was seen to take is available, and exceptions that it throws
+ * nevertheless are caught here. */
 #define _GNU_SOURCE
 #include "dnnl_primitive.h"
 
@@ -15,7 +15,7 @@
 
 /* ---- primitives ---- */
 
-static _Thread_local bool memory_was_out; /* since somebody set it to false */
+static _Thread_local bool memory_was_out; /* since it was last set to false */
 
 bool mf_dnnl_ok(dnnl_status_t status)
 {
@@ -131,7 +131,7 @@ static mf_dnnl_primitive *find(const int64_t *key)
     return NULL;
 }
 
-/* What is made for it, but its key. */
+/* Frees everything but its key. */
 static void empty(mf_dnnl_primitive *p)
 {
     for (mf_dnnl_context *c = p->idle, *next; c; c = next) {
@@ -176,7 +176,7 @@ static void build_guarded(void *of)
     m->made = m->build(m->p, m->problem);
 }
 
-/* NULL: memory is out. What cannot be had keeps its key, so that nobody tries again. */
+/* NULL: out of memory. An unsupported problem keeps its key, so that it is not tried again. */
 static mf_dnnl_primitive *make(const int64_t *key, mf_dnnl_builder *build, const void *problem)
 {
     mf_dnnl_primitive *p = mf_memory_to_spare(TO_CREATE) ? calloc(1, sizeof *p) : NULL;
@@ -198,7 +198,7 @@ static mf_dnnl_primitive *make(const int64_t *key, mf_dnnl_builder *build, const
     return p;
 }
 
-/* Room for one more: those that nobody uses and that were got before all others go. The lock is held. */
+/* Makes room for one more: removes the least recently requested of the unused primitives. The lock is held. */
 static void evict(void)
 {
     while (primitives >= mf_dnnl_cache_most) {
@@ -215,7 +215,7 @@ static void evict(void)
     }
 }
 
-/* Creates under the lock: two devices that ask for the same problem wait for one creation. */
+/* Creates under the lock, so that two devices with the same problem share one creation. */
 const mf_dnnl_primitive *mf_dnnl_get(const int64_t *key, mf_dnnl_builder *build, const void *problem, bool *no_memory)
 {
     *no_memory = false;
@@ -256,7 +256,7 @@ int mf_dnnl_cache_count(void)
     return count;
 }
 
-/* ---- what this machine does ---- */
+/* ---- what this machine supports ---- */
 
 static bool is_intel(void)
 {
@@ -269,7 +269,7 @@ static bool is_intel(void)
 }
 
 /* Whether this machine multiplies bf16 faster than f32. oneDNN emulates what the machine lacks, at a quarter of f32's rate; and Intel's
- * AVX-512 takes two cycles for a product of bf16, half of f32's rate, so there it has to be AMX, which the system may refuse. */
+ * AVX-512 takes two cycles per bf16 product, half of f32's rate, so there AMX is required, which the system may refuse. */
 static bool bf16_pays(void)
 {
     unsigned isa = mf_dnnl.dnnl_get_effective_cpu_isa(), least = is_intel() ? dnnl_cpu_isa_avx512_core_amx : dnnl_cpu_isa_avx512_core_bf16;

@@ -1,7 +1,7 @@
-/* A oneDNN primitive, and what surrounds it: for the files of this folder. dnnl_conv.c and dnnl_matmul.c describe a problem and choose its
+/* A oneDNN primitive and its surroundings, for the files of this folder. dnnl_conv.c and dnnl_matmul.c describe a problem and choose its
  * layouts, dnnl_primitive.c makes the primitive and keeps it in a cache, dnnl_run.c runs it.
- * Invariant: no oneDNN object is shared by two running calls. A primitive is immutable once published, and lives while somebody uses it;
- * what a run changes (stream, memory handles) sits in a context that the run takes from the primitive's free list and returns. */
+ * Invariant: no oneDNN object is shared by two running calls. A primitive is immutable once published, and lives while it has users; the
+ * state of a run (stream, memory handles) is in a context that the run takes from the primitive's free list and returns. */
 #ifndef MF_BACKEND_NATIVE_KERNELS_DNNL_DNNL_PRIMITIVE_H
 #define MF_BACKEND_NATIVE_KERNELS_DNNL_DNNL_PRIMITIVE_H
 
@@ -13,14 +13,14 @@
 enum { MF_DNNL_IN0, MF_DNNL_IN1, MF_DNNL_OUT, MF_DNNL_OPERANDS };
 enum { MF_DNNL_KEY_WORDS = 48 };
 
-/* One operand: as the caller stores it, as the library wants it, and the way between where they differ. */
+/* One operand: the caller's layout, the library's, and the reorder between them if they differ. */
 typedef struct mf_dnnl_operand {
     int argument; /* DNNL_ARG_* of the main primitive */
     desc user, wanted;
     dnnl_primitive_desc_t reorder_desc;
     dnnl_primitive_t reorder; /* NULL: equal layouts */
     desc_ref reorder_scratch;
-    size_t bytes, offset; /* of the wanted form in the scratch */
+    size_t bytes, offset; /* of the library's form in the scratch */
 } mf_dnnl_operand;
 
 typedef struct mf_dnnl_context {
@@ -33,7 +33,7 @@ struct mf_dnnl_primitive {
     struct mf_dnnl_primitive *next;
     int64_t key[MF_DNNL_KEY_WORDS];
     mf_dnnl_operand operands[MF_DNNL_OPERANDS];
-    int packed; /* the one that callers may have as the library wants it */
+    int packed; /* the operand that callers may pass in the library's layout */
     dnnl_primitive_desc_t desc;
     dnnl_primitive_t primitive; /* NULL: known to be unsupported */
     desc_ref scratch;
@@ -41,20 +41,20 @@ struct mf_dnnl_primitive {
     const char *description;
     pthread_mutex_t lock; /* guards idle */
     mf_dnnl_context *idle;
-    int users; /* and when it was got last, in gets: guarded by the cache's lock */
+    int users; /* users, and when it was last requested, by `gets`: guarded by the cache's lock */
     int64_t last;
 };
 
 /* ---- dnnl_primitive.c */
-bool mf_dnnl_ok(dnnl_status_t status); /* and notes whether memory was out */
-/* strides NULL: as the library likes it. *out is to be freed, also when this fails. */
+bool mf_dnnl_ok(dnnl_status_t status); /* and records whether memory was out */
+/* strides NULL: the library chooses. *out must be freed, even if this fails. */
 bool mf_dnnl_desc_make(desc *out, int rank, const int64_t *dims, const int64_t *strides, mf_dtype dtype);
 void mf_dnnl_desc_free(desc *d);
-/* oneDNN's plain loops: some hundred times slower than anything else it has. */
+/* oneDNN's plain loops: about a hundred times slower than its other code. */
 bool mf_dnnl_is_reference(dnnl_primitive_desc_t pd);
-/* Fills what follows from the descriptor of the chosen code: wanted layouts, reorders, scratch. */
+/* Fills in what follows from the descriptor of the chosen code: wanted layouts, reorders, scratch. */
 bool mf_dnnl_finish(mf_dnnl_primitive *p);
-/* The primitive under this key, from the cache or built now from `problem`. NULL: it cannot be had, or *no_memory. */
+/* The primitive for this key, from the cache or built from `problem`. NULL: unsupported, or *no_memory. */
 typedef bool mf_dnnl_builder(mf_dnnl_primitive *p, const void *problem);
 const mf_dnnl_primitive *mf_dnnl_get(const int64_t *key, mf_dnnl_builder *build, const void *problem, bool *no_memory);
 
@@ -64,7 +64,7 @@ static inline int mf_dnnl_key_put(int64_t *key, int at, const int64_t *values, i
         key[at + i] = values[i];
     return at + n;
 }
-/* Larger ones it counts in an int somewhere, and crashes. */
+/* oneDNN counts some sizes in an int, and crashes on larger ones. */
 static inline bool mf_dnnl_is_size(int64_t n) { return n >= 1 && n <= INT32_MAX; }
 
 /* ---- dnnl_run.c */

@@ -1,4 +1,5 @@
-/* Running oneDNN's primitives, and moving operands between the caller's layout and its own. Invariant: what a run changes is in its context. */
+/* Running oneDNN's primitives, and reordering operands between the caller's layout and oneDNN's. Invariant: the state of a run is in its
+ * context. */
 #include "dnnl_primitive.h"
 
 #include "base/memory/alloc.h"
@@ -6,7 +7,7 @@
 
 #include <stdlib.h>
 
-enum { TO_RUN = 16 << 10 }; /* bytes that have to be had before it is entered: many times what it was seen to take */
+enum { TO_RUN = 16 << 10 }; /* bytes that must be available before oneDNN is entered: many times what it was seen to take */
 
 static dnnl_memory_t make_memory(desc_ref d)
 {
@@ -88,7 +89,7 @@ static bool reorder(const mf_dnnl_primitive *p, mf_dnnl_context *c, int i)
     return mf_dnnl.dnnl_primitive_execute(p->operands[i].reorder, c->stream, n, args) == dnnl_success;
 }
 
-/* packed: an operand that is given, or wanted, as the library has it; MF_DNNL_OPERANDS: none. */
+/* packed: the operand that the caller passes in the library's layout; MF_DNNL_OPERANDS: none. */
 static bool run(const mf_dnnl_primitive *p, mf_dnnl_context *c, const void *const *data, int packed, char *scratch)
 {
     dnnl_exec_arg_t args[MF_DNNL_OPERANDS + 1];
@@ -155,7 +156,7 @@ bool mf_dnnl_run_packed(const mf_dnnl_primitive *p, const void *in0, const void 
     return run_with(p, (const void *const[]){ in0, in1, out }, p->operands[p->packed].reorder ? p->packed : MF_DNNL_OPERANDS, scratch);
 }
 
-/* Between the caller's layout and the packed one. */
+/* Reorders between the caller's layout and the packed one. */
 static bool move_packed(const mf_dnnl_primitive *p, mf_dnnl_context *c, const void *const *data, int i, char *scratch)
 {
     return set(c->user[i], data[0]) && set(c->wanted[i], data[1]) && set(c->reorder_scratch[i], scratch + p->reorder_offset) &&

@@ -1,7 +1,7 @@
-/* The order of a line, or its greatest: a stable radix sort of (key, position) pairs, byte by byte from the lowest, insertion where the
- * line is short.
- * Invariants: keys are unsigned and ordered as the values are: NaN last, -0 and 0 equal (for the greatest: IEEE's total order); bytes
- * that are alike in all keys cost nothing but the count; with several keys the last one is sorted by first. */
+/* Sorting a line, or selecting its greatest elements: a stable LSD radix sort of (key, position) pairs by bytes; insertion sort for short
+ * lines.
+ * Invariants: keys are unsigned and ordered as the values are: NaN last, -0 and 0 equal (for the greatest: IEEE's total order); a byte
+ * that is the same in all keys costs only its counting; with several keys the last one is sorted by first. */
 #include "backend/native/kernels/kernels.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@ enum { SHORT = 48, BUCKETS = 256, SAMPLE = 512, FEW = 16 };
 
 /* ---- keys */
 
-/* All bits of a negative number turned round, the sign of others: signs come at random, so without a branch. */
+/* Flips all bits of a negative number, and only the sign of others; without a branch, since signs may be random. */
 #define FLIPPED(u, sign, most) ((u) ^ ((sign) | ((0 - (((u) & (sign)) != 0)) & (most))))
 
 static uint32_t key_of_float(uint32_t u, uint32_t sign, uint32_t infinity, uint32_t most)
@@ -82,9 +82,9 @@ static uint64_t key_64(mf_dtype dtype, const char *p)
 
 static bool is_64(mf_dtype dtype) { return dtype == MF_F64 || dtype == MF_I64 || dtype == MF_U64; }
 
-/* ---- sorting one kind of element; KEY gives its unsigned key, of so many bytes */
+/* ---- sorting one kind of element; KEY gives its unsigned key, of `bytes` bytes */
 
-/* Sorts a, with b as room; gives the one of the two that holds the result. */
+/* Sorts a, with b as room; returns whichever of the two holds the result. */
 #define SORT(name, type, KEY, bytes)                                                               \
     static void place_##name(type *a, int64_t i, type x) /* among i in order, behind its equals */ \
     {                                                                                              \
@@ -117,9 +117,9 @@ static bool is_64(mf_dtype dtype) { return dtype == MF_F64 || dtype == MF_I64 ||
         return a;                                                                                  \
     }
 
-/* The k least of a, in order, a and b as room; BEHIND orders pairs by key and position. Few but those k stay within a bound: what stays is
- * taken out without a branch, and sorted. For few, the bound is the k-th of the least of every so-many-th elements; else a sample's, and
- * where that was far off, its next ones are tried. */
+/* The k least of a, in order, with a and b as room; BEHIND orders pairs by key and position. A bound is chosen that few elements besides
+ * those k do not exceed: these are extracted without a branch, and sorted. For small k, the bound is the k-th least of the minima of
+ * interleaved groups; else it comes from a sample, and if it was too low, greater elements of the sample are tried. */
 #define LEAST(name, type, BEHIND)                                                                       \
     static type *least_##name(type *restrict a, type *restrict b, int64_t n, int64_t k)                 \
     {                                                                                                   \
@@ -145,7 +145,7 @@ static bool is_64(mf_dtype dtype) { return dtype == MF_F64 || dtype == MF_I64 ||
         return left < k ? sort_##name(a, b, n) : sort_##name(b, a, left);                               \
     }
 
-/* False where all n fall into one bucket, the first one's: nothing has to move. */
+/* Prefix sums of the counts. False if all n are in one bucket, that of `first`: nothing has to move. */
 static bool starts_from_counts(uint32_t *at, uint64_t first, int64_t n)
 {
     uint32_t start = 0;
@@ -169,7 +169,7 @@ typedef struct wide {
 
 SORT(pairs, uint64_t, PAIR_KEY, 4)
 SORT(wide, wide, WIDE_KEY, 8)
-SORT(words, uint32_t, WORD_KEY, 4) /* integers alone: the keys are the values */
+SORT(words, uint32_t, WORD_KEY, 4) /* integers without positions: the keys are the values */
 #define PAIR_BEHIND(x, y) ((x) > (y))
 #define WIDE_BEHIND(x, y) ((x).key > (y).key || ((x).key == (y).key && (x).position > (y).position))
 LEAST(pairs, uint64_t, PAIR_BEHIND)
@@ -203,7 +203,7 @@ static int key_size(mf_dtype dtype)
     return is_64(dtype) ? 8 : one ? 1 : dtype == MF_F32 || dtype == MF_I32 || dtype == MF_U32 ? 4 : 2;
 }
 
-/* The order so far, sorted by one more key; order NULL: as they come. */
+/* Sorts the order so far by one more key; first: there is none yet. */
 static void order_narrow(uint32_t *order, bool first, mf_dtype dtype, const char *in, int64_t n, void *room)
 {
     uint64_t *a = room, *b = a + n;
@@ -251,7 +251,7 @@ const uint32_t *mf_sort_order(const mf_dtype *key, int keys, const char *const *
     return order;
 }
 
-/* ---- values alone */
+/* ---- values without positions */
 
 bool mf_sort_values(mf_dtype dtype, const char *in, char *out, int64_t n, void *room)
 {
@@ -280,7 +280,7 @@ bool mf_sort_values(mf_dtype dtype, const char *in, char *out, int64_t n, void *
     return true;
 }
 
-/* ---- the greatest: the least of keys turned round, floats in IEEE's total order */
+/* ---- the greatest: the least of reversed keys, floats in IEEE's total order */
 
 #define FILL_TOTAL(type, sign, most)                                           \
     for (int64_t i = 0; i < n; i++) {                                          \

@@ -1,5 +1,5 @@
-/* The model of a kernel's memory while a loop is written as one function: which bytes of which place lie in which registers, or at which
- * address. Invariant: a byte is in one cell at most, that of who wrote it last. */
+/* The model of a kernel's memory while a loop is written as one function: which bytes of which place are in which registers, or at which
+ * address. Invariant: a byte is in at most one cell, the one that was written last. */
 #include "backend/native/llvm/emit/repeat.h"
 
 #include <inttypes.h>
@@ -11,7 +11,7 @@ void *mf_repeat_room(mf_repeat *r, int64_t count, size_t size)
     return made;
 }
 
-/* ------------------------------------------------------------------ what stands before all loops */
+/* ------------------------------------------------------------------ code before all loops */
 
 void mf_repeat_leave(mf_repeat *r)
 {

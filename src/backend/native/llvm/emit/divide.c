@@ -1,9 +1,9 @@
-/* Division by a number that stays the same in a loop: by its reciprocal, put right with the remainder. AVX-512 divides 16 floats in 10
- * cycles, and this takes 5. Invariant: the bits are those of the division.
- * With r the reciprocal rounded to nearest and q any quotient less than one unit off, q + r (x - q y) in fused operations is x / y
- * rounded to nearest (Markstein's theorem), as long as nothing leaves the range of normal numbers. x r may be more than a unit off, so
- * the first round makes the quotient that the theorem wants, and the second one is the theorem's. Lanes outside the range that is safe
- * send all to the division; zeros are safe, and keep their sign as the divisor is positive. */
+/* Division by a loop-invariant number: multiplies by its reciprocal and corrects the quotient with the remainder. AVX-512 divides 16 floats
+ * in 10 cycles, and this takes 5. Invariant: the bits are those of the division.
+ * With r the reciprocal rounded to nearest, and q any quotient that is less than one unit off, q + r (x - q y) in fused operations is x
+ * / y rounded to nearest (Markstein's theorem), as long as nothing leaves the range of normal numbers. x r may be more than a unit off,
+ * so the first step makes a quotient that satisfies the theorem, and the second step applies it. If a lane is outside the safe range,
+ * all lanes are divided; zeros are safe, and keep their sign because the divisor is positive. */
 #include "backend/native/llvm/llvm.h"
 
 #include "backend/native/kernels/kernels.h"
@@ -34,7 +34,7 @@ bool mf_ir_is_divisor(const mf_group *g, int node)
 mf_ir_divisor mf_ir_divisor_of(mf_ir *ir, mf_ir_value y)
 {
     mf_ir_value above = mf_ir_op(ir, "sub i32 %s, %u", mf_ir_op(ir, "bitcast float %s to i32", y), power_bits(-NEAR));
-    mf_ir_value usual = mf_ir_op(ir, "icmp ult i32 %s, %u", above, power_bits(NEAR) - power_bits(-NEAR)); /* no negative one is */
+    mf_ir_value usual = mf_ir_op(ir, "icmp ult i32 %s, %u", above, power_bits(NEAR) - power_bits(-NEAR)); /* false for negative divisors */
     return (mf_ir_divisor){
         .value = y,
         .reciprocal = mf_ir_op(ir, "fdiv float 1.0, %s", y),
@@ -51,7 +51,7 @@ static mf_ir_value fused(mf_ir *ir, mf_ir_value a, mf_ir_value b, mf_ir_value c)
 
 static mf_ir_value negated(mf_ir *ir, mf_ir_value a) { return mf_ir_op(ir, "fneg <%d x float> %s", ir->width, a); }
 
-/* Whether some lane of x, or the divisor, is out of the range; of twice its bits the sign is gone. */
+/* Whether a lane of x, or the divisor, is out of range; doubling x's bits drops the sign. */
 static mf_ir_value is_rare(mf_ir *ir, mf_ir_value x, const mf_ir_divisor *d)
 {
     int w = ir->width;

@@ -1,6 +1,6 @@
-/* A group as one loop nest in IR: rows outside (the leading dimensions in one count), vectors over the innermost dimension inside, the
- * last elements of a row one by one. What stays the same in a row or in all of them is read outside its loop.
- * Invariants: within an iteration all loads stand before all stores, so a result may lie where an operand lay; a row writes only its own
+/* Emits a group as one loop nest: rows outside (the leading dimensions as one count), vectors over the innermost dimension inside, and the
+ * last elements of a row one by one. Values that are constant in a row, or in all rows, are read outside its loop.
+ * Invariants: within an iteration all loads precede all stores, so a result may share an operand's memory; a row writes only its own
  * elements, so any range of rows may run on any thread. */
 #include "backend/native/llvm/llvm.h"
 
@@ -73,7 +73,7 @@ const char *mf_ir_scalar(mf_dtype dtype) { return dtype == MF_BOOL ? "i1" : mf_i
 
 mf_ir_value mf_ir_element(mf_ir *ir, mf_dtype dtype, const void *element)
 {
-    if (dtype == MF_F32 || dtype == MF_F64) { /* a float's constant is written as the double of its value */
+    if (dtype == MF_F32 || dtype == MF_F64) { /* a float constant is written as the double of the same value */
         double x = mf_load_f64(dtype, element);
         uint64_t bits;
         memcpy(&bits, &x, sizeof bits);
@@ -102,11 +102,11 @@ typedef struct nest {
     const mf_group_plan *plan;
     int inner; /* the innermost dimension, or -1 */
     int64_t inner_size;
-    mf_ir_value *in, *out; /* pointers by node: operands, results */
-    mf_ir_value *once;     /* by node: a scalar read before its loop, or NULL */
-    mf_ir_divisor *by;     /* by node: such a scalar, where something is divided by it */
-    mf_ir_value *start;    /* by node: where a walk starts in this row, in elements; NULL: it runs with the elements */
-    mf_ir_value *value;    /* by node: in the iteration at hand */
+    mf_ir_value *in, *out; /* by node: pointers of operands and of results */
+    mf_ir_value *once;     /* by node: a scalar that is read before its loop, or NULL */
+    mf_ir_divisor *by;     /* by node: the same, prepared as a divisor */
+    mf_ir_value *start;    /* by node: where a walk starts in this row, in elements; NULL: it follows the elements */
+    mf_ir_value *value;    /* by node: in the current iteration */
     mf_ir_value row_start; /* number of the row's first element */
 } nest;
 
@@ -140,7 +140,7 @@ static void read_once(nest *n, int i, mf_ir_value place)
         n->by[i] = mf_ir_divisor_of(ir, n->once[i]);
 }
 
-/* Pointers of operands and results, and what all iterations share. */
+/* Emits the pointers of operands and results, and what all iterations share. */
 static void emit_entry(nest *n)
 {
     const mf_group *g = n->plan->group;
@@ -162,7 +162,7 @@ static void emit_entry(nest *n)
     }
 }
 
-/* Where each walk starts in row %row, and values that the row shares. */
+/* Emits where each walk starts in row %row, and the values that the row shares. */
 static void emit_row(nest *n)
 {
     const mf_group *g = n->plan->group;
@@ -275,7 +275,7 @@ static void emit_iteration(nest *n, mf_ir_value j)
             emit_store(n, i, at);
 }
 
-/* A loop of j from `from` while j + width <= to; gives where it stopped. */
+/* Emits a loop of j from `from` while j + width <= to; returns where it stops. */
 static mf_ir_value emit_loop(nest *n, int width, mf_ir_value from, mf_ir_value to)
 {
     mf_ir *ir = n->ir;
@@ -309,7 +309,7 @@ static int choose_width(const mf_group_plan *plan, int64_t inner)
     for (int i = 0; i < plan->group->count; i++)
         calls += !walks(&plan->group->nodes[i]) && plan->group->nodes[i].kind != MF_NODE_CONSTANT;
     if (calls <= 40)
-        width *= 2; /* two chains overlap */
+        width *= 2; /* two dependency chains overlap */
     while (width > 1 && width > inner)
         width /= 2;
     return width;

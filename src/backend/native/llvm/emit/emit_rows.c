@@ -1,8 +1,8 @@
-/* Joined steps as one function in IR: a few rows at a time, phase by phase, and in a phase row by row, 16 columns in a vector and the
- * rest of a row masked. What a row has once is a vector of all the rows at hand between the phases, and lies in memory for the rows'
- * loops; where fewer rows are left its last lanes are idle.
- * Invariants: reductions go in the order of kernels/reduce/reduce.inc (16 lanes, folded in halves; chunks of 4,096 join as a tree), but for
- * those that give the same bits in any order, which take the lanes as they come; a phase's loads of what it stores itself do not exist. */
+/* Emits joined steps as one function: a few rows at a time, phase by phase; within a phase row by row, 16 columns per vector, with the rest
+ * of a row masked. Row nodes are computed between the phases, as vectors over all current rows, and are stored to memory for the rows'
+ * loops; if fewer rows are left, the last lanes are idle.
+ * Invariants: reductions go in the order of kernels/reduce/reduce.inc (16 lanes, folded in halves; chunks of 4,096 joined as a tree),
+ * except for those that give the same bits in any order, which take elements in any lane; a phase does not load what it stores itself. */
 #include "backend/native/llvm/llvm.h"
 #include "backend/native/kernels/kernels.h"
 
@@ -12,38 +12,38 @@
 enum {
     LANES = MF_IR_LANES,
     CHUNK = 4096,
-    MOST_CHUNKS = 16, /* each has a text of its own */
+    MOST_CHUNKS = 16, /* each one is code of its own */
     MOST_FOLDS = 8,
     AT_ONCE = 4,
     FETCH_NEAREST = 8 << 10, /* bytes of a row */
     FETCH_MOST = 64 << 10
 };
 
-typedef struct fold { /* a reduction of the phase at hand */
+typedef struct fold { /* a reduction of the current phase */
     int node;
-    mf_dtype dtype; /* in which it computes */
+    mf_dtype dtype; /* for its arithmetic */
     bool any_order, by_range;
     mf_ir_value identity;
     mf_ir_value lanes[AT_ONCE];
-    mf_ir_value nan;     /* by_range: which lanes have met a NaN */
-    mf_ir_value pending; /* by_range: a vector that has not been looked at for NaN yet */
+    mf_ir_value nan;     /* by_range: lanes that have met a NaN */
+    mf_ir_value pending; /* by_range: a vector not checked for NaN yet */
 } fold;
 
 typedef struct rows {
     mf_ir *ir;
     const mf_rows_plan *plan;
-    bool *needed;           /* by node: in the phase at hand */
+    bool *needed;           /* by node: in the current phase */
     int *last;              /* by node: the last phase that needs it */
-    mf_ir_value *pointer;   /* by value; loaded when the function begins */
+    mf_ir_value *pointer;   /* by value; loaded at the beginning of the function */
     mf_ir_value *start;     /* by node: where a walk starts in this row, in elements */
-    mf_ir_value *broadcast; /* by node: one value for the row, in all lanes */
-    mf_ir_divisor *by;      /* by node: that value, where something is divided by it */
-    mf_ir_value *one;       /* by node of the row: the values of all rows at hand */
-    mf_ir_value *place;     /* by node of the row: where they lie */
-    mf_ir_value *value;     /* by node: in the columns at hand */
+    mf_ir_value *broadcast; /* by node: the row's single value, in all lanes */
+    mf_ir_divisor *by;      /* by node: that value, prepared as a divisor */
+    mf_ir_value *one;       /* by row node: the values of all current rows */
+    mf_ir_value *place;     /* by row node: where they are in memory */
+    mf_ir_value *value;     /* by node: in the current columns */
     fold folds[MOST_FOLDS];
     int fold_count, phase, at_once;
-    mf_ir_value row, nth, buffers; /* of the row at hand: its number, that among those at hand, its buffers */
+    mf_ir_value row, nth, buffers; /* of the current row: its number, its number among the current rows, its buffers */
 } rows;
 
 static const mf_node *node_of(const rows *r, int i) { return &r->plan->group.nodes[i]; }
@@ -51,10 +51,10 @@ static const mf_rows_node *at_of(const rows *r, int i) { return &r->plan->nodes[
 static mf_ir_value integer(mf_ir *ir, int64_t x) { return mf_ir_format(ir, "%" PRId64, x); }
 static mf_dtype computing(mf_dtype d) { return d == MF_F16 || d == MF_BF16 ? MF_F32 : d; }
 
-/* ------------------------------------------------------------------ the greatest and the least */
+/* ------------------------------------------------------------------ max and min */
 
-/* The greatest or least of f32 by one instruction of AVX-512. It passes over NaN, which llvm.maximum with its six instructions does not:
- * lanes that meet one are noted beside it, and are NaN in the end. */
+/* max and min of f32 by one AVX-512 instruction (vrangeps). It ignores NaN, unlike llvm.maximum, which takes six instructions: lanes
+ * that meet a NaN are noted separately, and become NaN in the end. */
 static bool has_range(mf_reducer how, mf_dtype dtype)
 {
     return (how == MF_REDUCE_MAX || how == MF_REDUCE_MIN) && dtype == MF_F32 && mf_kernels_avx512();
@@ -69,7 +69,7 @@ static mf_ir_value range(mf_ir *ir, mf_reducer how, mf_ir_value a, mf_ir_value b
         a, b, how == MF_REDUCE_MAX ? 5 : 4, a);
 }
 
-/* Two vectors are looked at together. */
+/* Checks two vectors at once. */
 static void note_nan(mf_ir *ir, fold *d, mf_ir_value v, int live, const char *mask)
 {
     if (live == LANES && !d->pending) {
@@ -96,7 +96,7 @@ static mf_ir_value join_lanes(mf_ir *ir, const fold *d, mf_reducer how, mf_ir_va
     return d->by_range ? range(ir, how, a, b) : mf_ir_join(ir, how, d->dtype, LANES, a, b);
 }
 
-/* A vector of one: what the lanes join to, NaN if any of them has met one. */
+/* A vector of one lane: the lanes joined, or NaN if any of them has met one. */
 static mf_ir_value fold_range(mf_ir *ir, mf_reducer how, const fold *d, mf_ir_value v)
 {
     for (int width = LANES; width > 1; width /= 2) {
@@ -116,7 +116,7 @@ static mf_ir_value fold_range(mf_ir *ir, mf_reducer how, const fold *d, mf_ir_va
 
 /* ------------------------------------------------------------------ columns */
 
-/* Rows are read again and again before the next ones' turn comes, so the hardware does not see those coming. */
+/* Prefetches the next rows' elements: because a row is read again and again first, the hardware does not predict them. */
 static void fetch_ahead(rows *r, int i, mf_ir_value place)
 {
     int64_t bytes = r->plan->columns * mf_dtype_size(node_of(r, i)->dtype);
@@ -149,7 +149,7 @@ static mf_ir_value count_columns(rows *r, int i, mf_ir_value j)
     const char *s = dtype == MF_I64 ? "i64" : "i32";
     bool narrow = dtype == MF_I32 || dtype == MF_U32;
     mf_text steps = { 0 };
-    if (narrow) /* wraps as the truncated sum does */
+    if (narrow) /* wraps like the truncated sum */
         first = mf_ir_op(ir, "trunc i64 %s to i32", first);
     else
         s = "i64";
@@ -190,7 +190,7 @@ static bool written_now(const rows *r, int i)
     return !at->row && at->phase == r->phase && (at->store >= 0 || at->buffer >= 0);
 }
 
-/* What the next phase writes, so that its stores need not wait for their lines. */
+/* Prefetches what the next phase writes, so that its stores do not wait for cache lines. */
 static void fetch_results(rows *r, mf_ir_value j)
 {
     for (int i = 0; i < r->plan->group.count; i++) {
@@ -200,7 +200,7 @@ static void fetch_results(rows *r, mf_ir_value j)
     }
 }
 
-/* Sixteen columns from j on; the u-th of those that are done at once. */
+/* Emits sixteen columns from j on; u: their number among those emitted at once. */
 static void emit_columns(rows *r, mf_ir_value j, int live, int u)
 {
     mf_ir *ir = r->ir;
@@ -231,7 +231,7 @@ static void emit_columns(rows *r, mf_ir_value j, int live, int u)
 
 static int chains(const rows *r, const fold *d) { return d->any_order ? r->at_once : 1; }
 
-/* `count` times at_once vectors, from column `from` on. */
+/* Emits a loop over `count` times at_once vectors, from column `from` on. */
 static void emit_loop(rows *r, int64_t from, int64_t count)
 {
     mf_ir *ir = r->ir;
@@ -263,7 +263,7 @@ static void emit_loop(rows *r, int64_t from, int64_t count)
     mf_ir_line(ir, "br label %%again%d", id);
     mf_ir_label(ir, mf_ir_format(ir, "again%d", id));
     for (int f = 0; f < r->fold_count; f++)
-        for (int u = 0; u < chains(r, &r->folds[f]); u++) { /* a name that the phi could know */
+        for (int u = 0; u < chains(r, &r->folds[f]); u++) { /* gives the value a name that the phi knows in advance */
             fold *d = &r->folds[f];
             mf_ir_line(ir, "%%to%d.%d.%d = bitcast <%d x %s> %s to <%d x %s>", id, f, u, LANES, mf_ir_scalar(d->dtype), d->lanes[u], LANES,
                        mf_ir_scalar(d->dtype));
@@ -280,7 +280,7 @@ static void emit_loop(rows *r, int64_t from, int64_t count)
     mf_ir_label(ir, mf_ir_format(ir, "done%d", id));
 }
 
-/* Columns [from, to) and what they reduce to: folds[f].lanes[0] is a vector of one then. */
+/* Emits columns [from, to) and their reductions; then folds[f].lanes[0] is a vector of one lane. */
 static void emit_chunk(rows *r, int64_t from, int64_t to)
 {
     int64_t loops = (to - from) / (LANES * r->at_once), j = from + loops * LANES * r->at_once;
@@ -304,7 +304,7 @@ static void emit_chunk(rows *r, int64_t from, int64_t to)
     }
 }
 
-/* ------------------------------------------------------------------ a phase */
+/* ------------------------------------------------------------------ phases */
 
 static void find_needed(rows *r)
 {
@@ -331,7 +331,7 @@ static void find_needed(rows *r)
             r->needed[plan->group.nodes[i].in[k]] = true;
 }
 
-/* A load's or iota's first element in this row. */
+/* The position of a load's or iota's first element in this row. */
 static mf_ir_value start_of(rows *r, int i)
 {
     mf_ir_value first = mf_ir_op(r->ir, "mul i64 %s, %" PRId64, r->row, at_of(r, i)->row_stride);
@@ -346,9 +346,9 @@ static mf_ir_value load_one(rows *r, int i, mf_ir_value place)
                     mf_ir_pointer(ir, r->pointer[at_of(r, i)->load], dtype, place), mf_dtype_size(dtype));
 }
 
-/* ------------------------------------------------------------------ the rows at hand */
+/* ------------------------------------------------------------------ the current rows */
 
-/* What is emitted from here to end_rows is done for each of them. */
+/* What is emitted from here to end_rows runs for each current row. */
 static int begin_rows(rows *r)
 {
     mf_ir *ir = r->ir;
@@ -379,7 +379,7 @@ static void end_rows(rows *r, int id)
 static bool is_walk(const mf_node *x) { return x->kind == MF_NODE_LOAD || x->kind == MF_NODE_IOTA; }
 static bool row_node_now(const rows *r, int i) { return at_of(r, i)->row && at_of(r, i)->phase == r->phase; }
 
-/* Where the row at hand finds its value of a node of the row. */
+/* Where the current row's value of a row node is in memory. */
 static mf_ir_value own_place(rows *r, int i) { return mf_ir_pointer(r->ir, r->place[i], node_of(r, i)->dtype, r->nth); }
 
 static mf_ir_value count_row(rows *r, int i)
@@ -391,7 +391,7 @@ static mf_ir_value count_row(rows *r, int i)
     return mf_ir_op(r->ir, "%s <1 x i64> %s to <1 x %s>", dtype == MF_F32 ? "sitofp" : "trunc", n, mf_ir_scalar(dtype));
 }
 
-/* Loads and iotas of the rows in this phase. */
+/* Emits the row nodes of this phase that are loads or iotas. */
 static void emit_row_walks(rows *r)
 {
     mf_ir *ir = r->ir;
@@ -409,7 +409,7 @@ static void emit_row_walks(rows *r)
         end_rows(r, id);
 }
 
-/* What the rows have stored one by one: one load of it all would wait until it is in the cache. */
+/* Reads what the rows have stored one by one: a single load of everything would stall until the stores are in the cache. */
 static mf_ir_value gather_rows(rows *r, int i)
 {
     mf_ir *ir = r->ir;
@@ -424,7 +424,7 @@ static mf_ir_value gather_rows(rows *r, int i)
     return mf_ir_from_memory(ir, dtype, all);
 }
 
-/* The values that rows have once in this phase, of all rows at hand. */
+/* Emits the row nodes of this phase, for all current rows. */
 static void emit_row_nodes(rows *r)
 {
     mf_ir *ir = r->ir;
@@ -467,7 +467,7 @@ static void store_row(rows *r)
 
 /* ------------------------------------------------------------------ a phase of a row */
 
-/* What all columns of the row share in this phase, and where walks begin. */
+/* Emits what all columns of the row share in this phase, and where walks begin. */
 static void emit_shared(rows *r)
 {
     mf_ir *ir = r->ir;
@@ -495,7 +495,7 @@ static void emit_shared(rows *r)
     }
 }
 
-/* Chunks join as a tree: neighbours pair up level by level, an odd one moves up. */
+/* Joins chunks as a tree: neighbours pair up level by level, an odd one moves up. */
 static mf_ir_value join_chunks(rows *r, const fold *d, mf_ir_value *parts, int64_t count)
 {
     mf_reducer how = at_of(r, d->node)->fold;
@@ -505,7 +505,7 @@ static mf_ir_value join_chunks(rows *r, const fold *d, mf_ir_value *parts, int64
     return parts[0];
 }
 
-/* The columns of the row at hand, and what they reduce to. */
+/* Emits the columns of the current row, and their reductions. */
 static void emit_row(rows *r)
 {
     mf_ir *ir = r->ir;
@@ -591,7 +591,7 @@ static void emit_pointers(rows *r)
     }
 }
 
-/* Idle lanes compute too: what they find is 0, or of rows that are done. */
+/* Idle lanes compute too: on 0, or on values of rows that are done. */
 static void emit_places(rows *r)
 {
     for (int i = 0; i < r->plan->group.count; i++) {
@@ -625,7 +625,7 @@ bool mf_llvm_can_rows(const mf_rows_plan *plan)
     return can;
 }
 
-/* The first of the rows at hand is %row. */
+/* The first of the current rows is %row. */
 void mf_ir_rows(mf_ir *ir, const mf_rows_plan *plan)
 {
     rows r = { .ir = ir, .plan = plan };

@@ -1,15 +1,15 @@
-/* Reductions and products within a loop that is written as one function: across one result's elements where they lie side by side, else
- * along many results at a time. Invariant: the order is that of the kernels (kernels/reduce/reduce.inc, kernels/dense/gemm.inc). */
+/* Emits reductions and products within a loop that is written as one function: across one result's elements if they are consecutive,
+ * else along many results at a time. Invariant: the order is that of the kernels (kernels/reduce/reduce.inc, kernels/dense/gemm.inc). */
 #include "backend/native/llvm/emit/repeat.h"
 #include "backend/native/kernels/kernels.h"
 
 #include <inttypes.h>
 
-/* Multiply-adds of a product, far below those for which it goes other ways; those of a chain, and elements of a reduction, that make one
- * block of its order. */
+/* MOST_WORK: multiply-adds of a product, far below the sizes that take other ways. MOST_CHAIN, MOST_FOLD: length of a chain and elements
+ * of a reduction that are one block of its order. */
 enum { MOST_WORK = 1 << 16, MOST_CHAIN = MF_GEMM_DEPTH, MOST_FOLD = 4096 };
 
-/* Sums, products and extremes under way: how the next element joins what there is. */
+/* A sum, product or extreme under way. */
 typedef struct summing {
     mf_repeat *r;
     const mf_cells *m;
@@ -48,7 +48,7 @@ static mf_ir_vectors read_operand(const summing *a, int operand, const int64_t *
     return mf_cells_read(a->r, a->m, a->s->in[operand], a->s->eqn->in[operand]->type->dtype, index, n);
 }
 
-/* One result from its elements side by side. */
+/* One result, from consecutive elements. */
 static mf_ir_value sum_across(const summing *a, int64_t result)
 {
     mf_ir *ir = a->r->ir;
@@ -73,7 +73,7 @@ static mf_ir_value sum_across(const summing *a, int64_t result)
 
 /* ------------------------------------------------------------------ many results at a time */
 
-/* How an operand is walked: element first + result * by_result + k * by_k of it, if it can be said so. */
+/* The walk over an operand: element first + result * by_result + k * by_k of it, if `even`. */
 typedef struct stride {
     int64_t first, by_result, by_k;
     bool even;
@@ -91,8 +91,8 @@ static stride stride_of(const summing *a, int operand)
     return w;
 }
 
-/* An operand that no round changes, copied before the loops as it is computed with, and so that neighbouring results have neighbouring
- * elements. */
+/* Copies an operand that no round changes before the loops, converted to the arithmetic's dtype, so that neighbouring results have
+ * neighbouring elements. */
 static mf_ir_value laid_out(const summing *a, const mf_cell *c, mf_dtype dtype, const stride *w)
 {
     mf_repeat *r = a->r;
@@ -124,10 +124,10 @@ static mf_ir_value laid_out(const summing *a, const mf_cell *c, mf_dtype dtype, 
     return copy;
 }
 
-/* An operand as sum_along reads it. */
+/* An operand as sum_along reads it: one of these, or neither. */
 typedef struct side {
-    mf_ir_vectors *same; /* by k: in all lanes, where all results share it */
-    mf_ir_value copy;    /* or */
+    mf_ir_vectors *same; /* by k: in all lanes, if all results share it */
+    mf_ir_value copy;
 } side;
 
 static side open_side(const summing *a, int operand, int width)
@@ -153,7 +153,7 @@ static side open_side(const summing *a, int operand, int width)
     return o;
 }
 
-/* The k-th elements of `width` results; beyond the last one there may be anything. */
+/* The k-th elements of `width` results; lanes beyond the last result have any value. */
 static mf_ir_vectors read_side(const summing *a, const side *o, int operand, int64_t result, int64_t k, int width)
 {
     int64_t index[MF_IR_LANES], last = a->f->count - 1;
@@ -166,7 +166,7 @@ static mf_ir_vectors read_side(const summing *a, const side *o, int operand, int
     return read_operand(a, operand, index, width);
 }
 
-/* Neighbouring results, each with its lanes; then the lanes fold in halves. */
+/* Neighbouring results, each with its own lanes, which then fold in halves. */
 static mf_ir_value sum_along(const summing *a, const side *sides, int64_t result, int width)
 {
     mf_ir *ir = a->r->ir;

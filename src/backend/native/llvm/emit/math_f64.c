@@ -1,4 +1,4 @@
-/* The elementary functions of f64 as IR: kernels/tile/polynomial64.def by math.inc, as math_ir.c has those of f32. */
+/* The elementary functions of f64 as IR: kernels/tile/polynomial64.def by math.inc, like math_ir.c for f32. */
 #include "backend/native/llvm/llvm.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
-/* The elementary functions of f32 as IR: kernels/tile/polynomial.def and kernels/float16.def by math.inc; and what both precisions share. */
+/* The elementary functions of f32 as IR: kernels/tile/polynomial.def and kernels/float16.def by math.inc; and what both precisions
+ * share. */
 #include "backend/native/llvm/llvm.h"
 
 #include "backend/native/kernels/kernels.h"
@@ -41,7 +42,7 @@ mf_ir_value mf_ir_rare(mf_ir *ir, mf_dtype dtype, uintptr_t lanes, mf_ir_value m
 
 static mf_ir_value choose(const char *compare, mf_ir_value a, mf_ir_value b) { return selected(float_op(compare, a, b), a, b); }
 
-/* AVX-512's instructions on 16 lanes, which LLVM doesn't split: v * 2^n; and r, or what is nearest to it in [-1, 1], or 1 for NaN. */
+/* AVX-512 instructions on 16 lanes, which LLVM does not split: v * 2^n; and r clamped to [-1, 1], or 1 for NaN. */
 static mf_ir_value scaled(mf_ir_value v, mf_ir_value n)
 {
     return mf_ir_op(
@@ -96,7 +97,7 @@ static bool scales(void) { return (W == 16 || W == 32) && mf_kernels_avx512(); }
 #include "backend/native/kernels/float16.def"
 #include "backend/native/kernels/tile/polynomial.def"
 
-/* The rest of the tile kernels' functions of f32, after kernels/tile/tile.inc. */
+/* The other functions of f32 that the tile kernels have, following kernels/tile/tile.inc. */
 P_FUNCTION1(sign)
 {
     mf_ir_value one = P_FLOAT(P_OR(P_BITS(P_C(1.0f)), P_SIGN_OF(x)));

@@ -1,5 +1,5 @@
-/* One primitive operation as IR, for every dtype for which that is exact or a polynomial; the rest (most of libm's functions of f64,
- * integer powers) says no, and its group runs by tile kernels. Invariant: same bits as the tile kernel of that name. */
+/* Emits one primitive operation, for every dtype for which it is exact or a polynomial. For the rest (most of libm's functions of f64,
+ * integer powers) there is no emission, and the group runs by tile kernels. Invariant: same bits as the tile kernel of that name. */
 #include "backend/native/llvm/llvm.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@ static mf_ir_value cast(mf_ir *ir, const char *op, mf_dtype from, mf_dtype to, m
     return mf_ir_op(ir, "%s <%d x %s> %s to <%d x %s>", op, ir->width, mf_ir_scalar(from), x, ir->width, mf_ir_scalar(to));
 }
 
-/* r, but `value` of an integer where x compares so with a limit. */
+/* r, with `value` (an integer) where x compares with the limit. */
 static mf_ir_value limited(mf_ir *ir, mf_dtype from, mf_ir_value x, const char *compare, double limit, mf_dtype to, int64_t value,
                            mf_ir_value r)
 {
@@ -25,7 +25,8 @@ static mf_ir_value limited(mf_ir *ir, mf_dtype from, mf_ir_value x, const char *
                     ir->width, s, r);
 }
 
-/* By comparisons: LLVM takes its own saturating conversion (llvm.fptosi.sat) lane by lane. The limits are powers of two, which floats have. */
+/* By comparisons, because LLVM's saturating conversion (llvm.fptosi.sat) goes lane by lane. The limits are powers of two, which floats
+ * represent exactly. */
 static mf_ir_value saturated(mf_ir *ir, mf_dtype from, mf_dtype to, mf_ir_value x)
 {
     bool with_sign = mf_dtype_is_signed(to);
@@ -68,7 +69,7 @@ mf_ir_value mf_ir_convert(mf_ir *ir, mf_dtype from, mf_dtype to, mf_ir_value x)
 
 /* ------------------------------------------------------------------ arithmetic */
 
-typedef struct typed { /* what is emitted now */
+typedef struct typed { /* the current emitter and dtype */
     mf_ir *ir;
     mf_dtype dtype;
 } typed;
@@ -96,7 +97,6 @@ static mf_ir_value mask_op(const typed *t, const char *op, mf_ir_value a, mf_ir_
     return mf_ir_op(t->ir, "%s <%d x i1> %s, %s", op, t->ir->width, a, b);
 }
 
-/* NaN wins: x where y < x or x is none, else y. */
 /* llvm.maximum and llvm.minimum: NaN wins, and -0 is less than +0. */
 static mf_ir_value extreme(const typed *t, const char *name, mf_ir_value x, mf_ir_value y)
 {
@@ -157,7 +157,7 @@ static mf_ir_value call_float(const typed *t, const char *name, mf_ir_value x, m
     return mf_ir_has_math_f64(name) ? mf_ir_math_f64(t->ir, name, x) : NULL;
 }
 
-/* x/0 = -1, x%0 = x, least/-1 = least, least%-1 = 0: the divisor is made harmless first. */
+/* x/0 = -1, x%0 = x, least/-1 = least, least%-1 = 0: unsafe divisors are replaced first. */
 static mf_ir_value divide(const typed *t, bool rest, mf_ir_value x, mf_ir_value y)
 {
     bool with_sign = mf_dtype_is_signed(t->dtype);
@@ -245,7 +245,7 @@ static mf_ir_value call(mf_ir *ir, const mf_node *node, mf_dtype in, mf_ir_value
     typed t = { ir, in };
     const char *compare = comparison(node->name, in);
     if (in == MF_F16 || in == MF_BF16)
-        return NULL; /* arithmetic is f32's */
+        return NULL; /* arithmetic is done in f32 */
     if (compare)
         return op2(&t, compare, x, y);
     if (is(node->name, "is_finite")) {
@@ -270,7 +270,7 @@ mf_ir_value mf_ir_node(mf_ir *ir, const mf_group *g, const mf_node *node, const 
         made = node->is_bf16 && node->dtype == MF_BF16 ? mf_ir_cut_bf16(ir, in[0]) : mf_ir_convert(ir, from, node->dtype, in[0]);
         break;
     case MF_NODE_BITCAST: made = cast(ir, "bitcast", from, node->dtype, in[0]); break;
-    default: break; /* loads are the loops' business */
+    default: break; /* loads are emitted by the loops */
     }
     ir->failed |= !made;
     return made ? made : "poison";

@@ -1,17 +1,17 @@
-/* A while or scan as one function: condition, body and the loops within them in machine code, what is carried in registers.
- * A kernel's steps are gone through in order over a model of its memory: which elements of which value lie in which registers, or at
- * which address. So a view, a copy or a broadcast costs nothing or a shuffle, and what only lives within a round is never stored.
- * Invariants: every operation is the step's own, element by element and in its order; what is read of the loop's constants is read
- * once, before it begins; whatever has no emission, or would make too long a function, fails the whole text. */
+/* Emits a while or scan as one function: condition, body and the loops within them in machine code, with the carry in registers. A kernel's
+ * steps are emitted in order over a model of its memory: which elements of which value are in which registers, or at which address. So a
+ * view, a copy or a broadcast costs nothing or a shuffle, and what lives within a round only is never stored.
+ * Invariants: every operation is the step's own, element by element and in its order; the loop's constants are read once, before it
+ * begins; if something cannot be emitted, or the function would become too long, the whole text fails. */
 #include "backend/native/llvm/emit/repeat.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_CARRIED = 16 }; /* vectors of one carry in registers */
+enum { MOST_CARRIED = 16 }; /* vectors of one carry that stay in registers */
 
-/* A loop's operands, its carry before and after, where its ys go, and its first round and their number. */
+/* A loop's operands, its carry before and after, where its stacked results go, its first round, and the number of rounds. */
 typedef struct rounds {
     const mf_loop_plan *plan;
     mf_cell *in, *carry;
@@ -24,7 +24,7 @@ static mf_ir_vectors read_all(mf_repeat *r, const mf_cells *m, int value, const 
     return index ? mf_cells_read(r, m, value, t->dtype, index, t->size) : (mf_ir_vectors){ .dtype = t->dtype };
 }
 
-/* Where these elements lie one behind the other, put there if need be. */
+/* The address of these elements stored consecutively; stores them. */
 static mf_ir_value address_of(mf_repeat *r, const mf_ir_vectors *v)
 {
     int64_t *index = mf_repeat_counting(r, v->n);
@@ -34,7 +34,7 @@ static mf_ir_value address_of(mf_repeat *r, const mf_ir_vectors *v)
     return at;
 }
 
-/* A value of this type as what a loop within reads: where it lies, if it has an address, else its elements. */
+/* A value of this type as an inner loop reads it: by its address if it has one, else its elements. */
 static mf_cell whole(mf_repeat *r, const mf_cells *m, int value, const mf_type *t, bool need_address)
 {
     mf_cell c = { 0 };
@@ -101,7 +101,7 @@ static void make_rare_room(mf_repeat *r, const mf_group *g)
     r->has_rare_room = true;
 }
 
-/* All nodes for some lanes, then for the next ones: so little is alive at a time. */
+/* Emits all nodes for some lanes, then for the next ones, so that few values are live at a time. */
 static void emit_group(mf_repeat *r, mf_cells *m, const mf_native_step *s, const mf_group_plan *plan)
 {
     const mf_group *g = plan->group;
@@ -131,7 +131,7 @@ static void emit_group(mf_repeat *r, mf_cells *m, const mf_native_step *s, const
             mf_cells_write(r, m, s->out[plan->out_slot[i]], values[i]);
 }
 
-/* ------------------------------------------------------------------ what only moves */
+/* ------------------------------------------------------------------ steps that only move elements */
 
 static void emit_move(mf_repeat *r, mf_cells *m, const mf_native_step *s, const mf_form *f)
 {
@@ -144,7 +144,7 @@ static void emit_move(mf_repeat *r, mf_cells *m, const mf_native_step *s, const 
             places[e] = f->place(s, o, e, 0);
             some |= places[e] >= 0;
         }
-        int64_t last = -1; /* where another operand goes it does not matter what this one has */
+        int64_t last = -1; /* elements that come from another operand have no place here; any will do */
         for (int64_t e = 0; e < f->count && last < 0; e++)
             last = places[e];
         for (int64_t e = 0; e < f->count; e++)
@@ -159,7 +159,7 @@ static void emit_move(mf_repeat *r, mf_cells *m, const mf_native_step *s, const 
     mf_cells_write(r, m, s->out[0], made);
 }
 
-/* Elements from operand 0's first to the window's, as an i64. */
+/* The offset of the window in operand 0, in elements, as an i64. */
 static mf_ir_value window_start(mf_repeat *r, const mf_cells *m, const mf_native_step *s, const mf_form *f)
 {
     mf_ir *ir = r->ir;
@@ -180,7 +180,7 @@ static mf_ir_value window_start(mf_repeat *r, const mf_cells *m, const mf_native
     return at;
 }
 
-/* Whether a step behind this one reads of this value's memory. */
+/* Whether a later step reads this value's memory. */
 static bool is_read_later(const mf_cells *m, const mf_native_step *s, int value, int64_t bytes)
 {
     const mf_native_plan *plan = &m->kernel->plan;
@@ -197,7 +197,7 @@ static bool is_read_later(const mf_cells *m, const mf_native_step *s, int value,
     return false;
 }
 
-/* An update's operand 0 where it may be changed: where it lies, or a copy. */
+/* An update's operand 0 in memory that may be modified: in place, or a copy. */
 static mf_cell changeable(mf_repeat *r, mf_cells *m, const mf_native_step *s, const mf_type *t)
 {
     mf_cell c = { 0 };
@@ -266,7 +266,7 @@ static void emit_slice(mf_repeat *r, mf_cells *m, const mf_native_step *s, const
 
 static void emit_rounds(mf_repeat *r, rounds *l);
 
-/* Of a loop within: its operands from this kernel's memory, its ys on the stack. */
+/* Emits an inner loop: its operands come from this kernel's memory, and its stacked results go to the stack. */
 static void emit_inner(mf_repeat *r, mf_cells *m, const mf_native_step *s, const mf_loop_plan *plan)
 {
     int first = plan->cond_consts + plan->body_consts;
@@ -336,7 +336,7 @@ static void emit_steps(mf_repeat *r, mf_cells *m)
         emit_step(r, m, m->kernel->plan.steps[i]);
 }
 
-/* What has been made for result o: as it lies, then in registers. */
+/* The cell of result o. */
 static const mf_cell *result_cell(const mf_cells *m, int o)
 {
     for (int i = m->count - 1; i >= 0; i--) {
@@ -373,7 +373,7 @@ static void store(mf_repeat *r, const mf_ir_vectors *v, mf_ir_value address)
         mf_ir_scatter(r->ir, v, address, index);
 }
 
-/* The condition's flag for what is carried now. */
+/* Emits the condition's flag for the current carry. */
 static mf_ir_value emit_condition(mf_repeat *r, const rounds *l)
 {
     const mf_loop_plan *p = l->plan;
@@ -387,14 +387,14 @@ static mf_ir_value emit_condition(mf_repeat *r, const rounds *l)
     return r->ir->failed ? "false" : mf_ir_op(r->ir, "extractelement <1 x i1> %s, i64 0", flag.at[0]);
 }
 
-/* The next value of a carry lies where this one lies. */
+/* Whether the next value of a carry is already in its memory. */
 static bool stays(const rounds *l, const mf_cells *m, int o)
 {
     const mf_cell *c = result_cell(m, o);
     return o < l->plan->carry && l->carry[o].address && c && c->address == l->carry[o].address;
 }
 
-/* Round number `round`: the carry becomes the next one. */
+/* Emits a round; the carry becomes the next one. */
 static void emit_body(mf_repeat *r, rounds *l, mf_ir_value round)
 {
     const mf_loop_plan *p = l->plan;
@@ -426,7 +426,7 @@ static void emit_body(mf_repeat *r, rounds *l, mf_ir_value round)
             store(r, &made[o], l->carry[o].address);
 }
 
-/* The carry's registers under the names <prefix><id>.<k>.<i>. */
+/* Names the carry's registers <prefix><id>.<k>.<i>. */
 static void name_carry(mf_repeat *r, rounds *l, const char *prefix, int id, mf_ir_vectors *named)
 {
     for (int k = 0; k < l->plan->carry; k++) {
@@ -436,7 +436,7 @@ static void name_carry(mf_repeat *r, rounds *l, const char *prefix, int id, mf_i
     }
 }
 
-/* Much that is carried lies on the stack, where a round may change a part of it. */
+/* Puts a large carry on the stack, where a round may change a part of it. */
 static void place_carry(mf_repeat *r, rounds *l)
 {
     for (int k = 0; k < l->plan->carry && !r->ir->failed; k++)
@@ -462,7 +462,7 @@ static void emit_rounds(mf_repeat *r, rounds *l)
         ir->text = (mf_text){ 0 };
         r->before = &outside;
     }
-    mf_ir_line(ir, "br label %%start%d", id); /* what stands before may have blocks */
+    mf_ir_line(ir, "br label %%start%d", id); /* code before the loop may have blocks */
     mf_ir_label(ir, mf_ir_format(ir, "start%d", id));
     memcpy(before, ir->label, sizeof before);
     mf_ir_line(ir, "br label %%head%d", id);

@@ -1,5 +1,5 @@
-/* Several elements as vectors in registers: reading, writing, folding, and choosing elements whose numbers are known when the text is
- * written. Invariant: lanes beyond the elements hold values too (0 or copies), so that what is computed in them does no harm. */
+/* Several elements as vectors in registers: reads, writes, folds, and selects elements whose numbers are known when the text is written.
+ * Invariant: lanes beyond the elements hold values too (0 or copies), so computing on them does no harm. */
 #include "backend/native/llvm/llvm.h"
 #include "backend/native/kernels/kernels.h"
 
@@ -88,7 +88,7 @@ mf_ir_value mf_ir_join(mf_ir *ir, mf_reducer how, mf_dtype dtype, int width, mf_
                     8 * mf_dtype_size(dtype), width, s, a, width, s, b);
 }
 
-/* The lanes of a, then b's, that `order` names. */
+/* Selects lanes by `order`, counting a's lanes, then b's. */
 static mf_ir_value shuffle(mf_ir *ir, const char *type, int from, mf_ir_value a, mf_ir_value b, int width, const int *order)
 {
     mf_text t = { 0 };
@@ -204,7 +204,8 @@ static mf_ir_value one_lane(mf_ir *ir, const mf_ir_vectors *from, int64_t index)
                     (int)(index % from->width));
 }
 
-/* From each vector that has some of the elements their lanes, one vector after the other. Lanes beyond the last repeat it. */
+/* Selects elements by taking lanes of each vector that has some of them, one vector after the other. Lanes beyond the last element
+ * repeat it. */
 static mf_ir_value pick(mf_ir *ir, const mf_ir_vectors *from, const int64_t *index, int live)
 {
     const char *s = mf_ir_scalar(from->dtype);
