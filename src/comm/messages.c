@@ -489,6 +489,7 @@ mf_comm *mf_messages_new(mf_link *link, int rank, int size, const int *first_dev
         mf_messages_receive_next(m, &finished);
     if (!m->broken && !mf_driver_start(m))
         m->broken = mf_error_new(MF_ERROR_MEMORY, "the system refuses the thread that messages between processes need");
+    /* Of a broken communicator nothing is freed: receives that are posted may still write to its ring. */
     *error = m->broken ? mf_retain(m->broken) : NULL;
     return m->broken ? NULL : &m->comm;
 }

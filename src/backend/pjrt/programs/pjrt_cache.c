@@ -89,8 +89,8 @@ static bool read_all(int fd, void *to, size_t count)
 {
     for (char *at = to; count;) {
         ssize_t n = read(fd, at, count);
-        if (n <= 0 && errno != EINTR)
-            return false;
+        if (n == 0 || (n < 0 && errno != EINTR))
+            return false; /* the file is shorter than it was, or cannot be read */
         at += n > 0 ? n : 0;
         count -= n > 0 ? (size_t)n : 0;
     }
