@@ -3,9 +3,10 @@
  *     #include "check.h"
  *     TEST(addition) { CHECK_EQ_INT(1 + 1, 2); }
  *
- * A TEST registers itself; main is here. A failed CHECK prints file and line and the test goes on; REQUIRE leaves the test.
- * The program's arguments pick tests by a part of their name, or with a - before it leave one out; the last line is "N passed, M failed", the exit status 1 after a failure.
- * Everything is weak, so several files of one test program may include this. Checks may fail on any thread. */
+ * A TEST registers itself; main is defined here. A failed CHECK prints file and line, and the test continues; a failed REQUIRE leaves the
+ * test. The program's arguments select tests by a part of their name; with a leading - they exclude tests. The last line is "N passed, M
+ * failed"; the exit status is 1 after a failure. All definitions are weak, so several files of a test program may include this header.
+ * Checks may fail on any thread. */
 #ifndef MF_CHECK_H
 #define MF_CHECK_H
 
@@ -25,7 +26,7 @@ typedef struct check_test {
 } check_test;
 
 __attribute__((weak)) check_test *check_first, **check_end = &check_first;
-__attribute__((weak)) int check_failures; /* of the running test */
+__attribute__((weak)) int check_failures; /* in the running test */
 __attribute__((weak)) int check_skipped;
 
 #define TEST(name)                                                       \
@@ -47,15 +48,15 @@ __attribute__((weak)) int check_skipped;
     } while (0)
 #define CHECK_EQ_INT(actual, expected)  check_int_((int64_t)(actual), (int64_t)(expected), __FILE__, __LINE__, #actual)
 #define CHECK_EQ_UINT(actual, expected) check_uint_((uint64_t)(actual), (uint64_t)(expected), __FILE__, __LINE__, #actual)
-/* |actual - expected| <= tolerance * max(1, |expected|); NaN is near NaN, an infinity near itself */
+/* |actual - expected| <= tolerance * max(1, |expected|); NaN is near NaN, an infinity is near itself */
 #define CHECK_NEAR(actual, expected, tolerance) check_near_((actual), (expected), (tolerance), __FILE__, __LINE__, #actual)
 #define CHECK_STR(actual, expected)             check_str_((actual), (expected), __FILE__, __LINE__, #actual)
 #define CHECK_CONTAINS(actual, part)            check_contains_((actual), (part), __FILE__, __LINE__, #actual)
-/* The same bits, for whole arrays: says where the first difference is */
+/* Whole arrays have the same bits; a failure prints the position of the first difference */
 #define CHECK_BYTES(actual, expected, size) check_bytes_((actual), (expected), (size), __FILE__, __LINE__, #actual)
-/* In a loop over cases: says which case a failure belongs to. if (!CHECK(...)) CHECK_NOTE("n = %d", n); */
+/* In a loop over cases, prints the case of a failure: if (!CHECK(...)) CHECK_NOTE("n = %d", n); */
 #define CHECK_NOTE(...) check_note_(__VA_ARGS__)
-/* This machine cannot run the test: counted apart, and it says why */
+/* Skips a test that this machine cannot run; prints the reason, and skipped tests are counted separately */
 #define SKIP(reason)                      \
     do {                                  \
         printf("(skipped: %s) ", reason); \
@@ -168,7 +169,7 @@ __attribute__((weak)) int main(int argc, char **argv)
         if (!wanted) {
             continue;
         }
-        printf("  %s ", test->name); /* before it runs: a crash then shows where */
+        printf("  %s ", test->name); /* before it runs, so that a crash shows which test it was */
         fflush(stdout);
         check_failures = 0;
         test->run();

@@ -1,4 +1,4 @@
-/* Checks of values: what one prints as, that two are equal, and that something is an error whose words have a part. */
+/* Checks of values: their printed text, equality, and errors whose message contains a given part. */
 #ifndef TESTS_CHECK_VALUES_H
 #define TESTS_CHECK_VALUES_H
 
@@ -16,7 +16,7 @@
         mf_value same_a_ = (a), same_b_ = (b);                 \
         CHECK(mf_item_bool(mf_array_equal(same_a_, same_b_))); \
     } while (0)
-/* A value, module, function or optimizer: an error travels in any of their handles. */
+/* For values, modules, functions and optimizers: the handle of any of them can be an error. */
 #define FAILS(made, part)                          \
     do {                                           \
         mf_value e_ = { .handle = (made).handle }; \

@@ -1,4 +1,4 @@
-/* An array's numbers as a constant of a program, for tests that write programs by hand. */
+/* Makes an array a constant of a program, for tests that build programs by hand. */
 #ifndef TESTS_CONSTANT_H
 #define TESTS_CONSTANT_H
 

@@ -1,8 +1,8 @@
-/* Allocations of the library's own code that fail on demand, in every build: a test that includes this is linked with --wrap (see
- * CMakeLists.txt), so each call of the library's objects to malloc and its kin, to mmap and to pthread_create comes here first.
- * What libraries allocate inside themselves (LLVM, oneDNN, LAPACK, libzip, zlib, the C library) is out of reach here:
- * safety/test_memory_inside.c has an allocator for them.
- * Invariant: blocks counts what was taken here and not given back. Included by one source file of a program. */
+/* Makes allocations of the library's own code fail on demand, in every build: a test that includes this is linked with --wrap (see
+ * CMakeLists.txt), so each call of malloc and similar functions, mmap and pthread_create in the library's objects comes here first. It does
+ * not reach allocations inside other libraries (LLVM, oneDNN, LAPACK, libzip, zlib, the C library); for those safety/test_memory_inside.c
+ * has its own allocator. Invariant: `blocks` counts the blocks that were allocated here and not freed. Only one source file of a program
+ * may include this. */
 #ifndef MF_TESTS_FAILING_MALLOC_H
 #define MF_TESTS_FAILING_MALLOC_H
 
@@ -20,7 +20,7 @@ static struct {
     _Atomic bool armed, failed;
 } failing;
 
-/* The n-th allocation from now fails (n = 1: the next), and with `all` every later one too. */
+/* The n-th allocation from now on fails (n = 1: the next one) and, with `all`, every later one. */
 static inline void failing_start(int64_t n, bool all)
 {
     atomic_store(&failing.at, 1 - n);
@@ -29,7 +29,7 @@ static inline void failing_start(int64_t n, bool all)
     atomic_store(&failing.armed, true);
 }
 
-/* True when one failed. */
+/* Whether an allocation has failed since failing_start. */
 static inline bool failing_stop(void)
 {
     atomic_store(&failing.armed, false);

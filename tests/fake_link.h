@@ -1,5 +1,5 @@
-/* A link for messages (comm/messages.h) that sends nowhere and brings what a test says: any bytes as the next header; payloads come at
- * once, whole. This process is number 0 of PROCESSES, of which NEAR may share memory. */
+/* A fake link for messages (comm/messages.h): it sends nothing, and the test supplies any bytes as the next header; payloads arrive at
+ * once, complete. This process is number 0 of PROCESSES, of which NEAR may share memory. */
 #ifndef TESTS_FAKE_LINK_H
 #define TESTS_FAKE_LINK_H
 
@@ -38,7 +38,7 @@ static uintptr_t new_request(bool done, void *at, size_t most)
     return r;
 }
 
-/* Payloads come at once, whole. */
+/* Payloads arrive at once, complete. */
 static int fake_receive(mf_link *l, int from, int tag, void *bytes, size_t most, uintptr_t *r)
 {
     if (from >= PROCESSES || tag < 0 || tag >= l->tags || most > l->most)
@@ -66,7 +66,7 @@ static mf_error_object *fake_error(mf_link *l, int code)
     return mf_error_new(MF_ERROR_PEER, "the link says %d", code);
 }
 
-/* These bytes come as the next header; nowhere, where nobody listens any more. */
+/* Delivers these bytes as the next header; drops them if no receive is pending. */
 static void bring(const void *bytes, size_t count)
 {
     bool brought = false;
@@ -106,24 +106,24 @@ static mf_comm *open_comm(void)
     memset(fake.requests, 0, (fake.made + 1) * sizeof *fake.requests);
     fake.made = 0;
     fake.next_header = 1;
-    return mf_messages_new(&fake.link, 0, PROCESSES, first_device, 300, &error); /* no error, where a test goes on */
+    return mf_messages_new(&fake.link, 0, PROCESSES, first_device, 300, &error); /* no error, in tests that continue */
 }
 
-/* False: the system grants no memory. */
+/* False if the system provides no shared memory. */
 static bool share(mf_comm *c)
 {
     static const int processes[NEAR] = { 0, 1, 2 };
     mf_shared_invitation invitation;
     if (!fake.shared.at && mf_shared_make(&fake.shared, NEAR, &invitation))
         mf_shared_begin(&fake.shared);
-    for (int p = 1; p < NEAR && fake.shared.at; p++) { /* from the time before */
+    for (int p = 1; p < NEAR && fake.shared.at; p++) { /* left from before */
         atomic_store(&mf_shared_ring(&fake.shared, p, 0)->taken, atomic_load(&mf_shared_ring(&fake.shared, p, 0)->put));
         atomic_store(&mf_shared_ring(&fake.shared, 0, p)->taken, atomic_load(&mf_shared_ring(&fake.shared, 0, p)->put));
     }
     return fake.shared.at && mf_messages_share(c, &fake.shared, processes);
 }
 
-/* What this process says to those that share memory with it is read by nobody. */
+/* Discards what this process writes to the processes that share memory with it. */
 static void drain(void)
 {
     size_t count;
@@ -132,7 +132,7 @@ static void drain(void)
             mf_ring_take(mf_shared_ring(&fake.shared, 0, p), count);
 }
 
-/* The others leave, too. */
+/* Makes the other processes leave, too. */
 static void leave(mf_comm *c)
 {
     for (uint32_t p = 1; p < PROCESSES; p++) {

@@ -1,4 +1,4 @@
-/* Texts that are kept in files: golden_compare checks one against its file below tests/, or writes the file when MF_GOLDEN_WRITE is set. */
+/* Golden files: golden_compare compares a text with its file below tests/ or, if MF_GOLDEN_WRITE is set, writes the file. */
 #ifndef TESTS_GOLDEN_H
 #define TESTS_GOLDEN_H
 

@@ -1,4 +1,4 @@
-/* FNV-1a, 64 bits, over bytes in memory and over the f32 values of a result: for tests that compare bits. */
+/* 64-bit FNV-1a hashes of bytes in memory and of the f32 values of a result, for tests that compare bits. */
 #ifndef TESTS_HASH_H
 #define TESTS_HASH_H
 

@@ -1,5 +1,6 @@
-/* A job of several processes within one, joined by the library's own messages (comm/messages.h): each is a thread with a communicator
- * over a link of queues, where what was sent comes after a random number of looks, in order between two processes. */
+/* A job of several processes simulated in one process, joined by the library's own messages (comm/messages.h): each process is a thread
+ * with a communicator over a link of queues, on which a message arrives after a random number of polls, in order for each pair of
+ * processes. */
 #ifndef TESTS_QUEUE_LINK_H
 #define TESTS_QUEUE_LINK_H
 
@@ -14,14 +15,14 @@ enum { QUEUE_MOST = 8 };
 
 typedef struct queue_message {
     struct queue_message *next;
-    int from, tag, delay; /* looks */
+    int from, tag, delay; /* polls until it arrives */
     size_t count;
     unsigned char bytes[];
 } queue_message;
 
 typedef struct queue_request {
     struct queue_request *next;
-    int from, tag; /* from -1: anybody */
+    int from, tag; /* from -1: any process */
     unsigned char *at;
     size_t most, count;
     bool done, sent;
@@ -98,7 +99,7 @@ static queue_request *queue_take_request(queue_end *end, const queue_message *m)
     return NULL;
 }
 
-/* The lock is held. */
+/* The caller holds the lock. */
 static void queue_look(queue_end *end)
 {
     bool held[QUEUE_MOST] = { false };
@@ -147,14 +148,14 @@ static void *queue_thread(void *at)
     queue_end *end = at;
     mf_comm_set(end->comm);
     end->job->run(end->job->context, end->rank);
-    while (atomic_load(&end->comm->runs)) /* whose results nobody waited for */
+    while (atomic_load(&end->comm->runs)) /* runs that were not waited for */
         usleep(100);
     mf_comm_set(NULL);
     end->comm->leave(end->comm, "the job is over");
     return NULL;
 }
 
-/* Runs run(context, rank) as each of `size` processes at once, of `devices` devices each. False: there was no memory. */
+/* Runs run(context, rank) for each of `size` processes at the same time, with `devices` devices each. False if out of memory. */
 static bool queue_job_run(int size, int devices, uint64_t seed, double timeout, void (*run)(void *context, int rank), void *context)
 {
     static queue_job j;

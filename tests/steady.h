@@ -1,6 +1,7 @@
-/* That steady steps take no array memory from the system. How many devices are at work at once, and so how much the caches need, is up to
- * the scheduler: windows of ten steps are tried until one of them takes nothing. Steps that take memory each time never come to that. A
- * device that is not the CPU may let go of what it has read a moment after it has answered, so there what is live is not compared. */
+/* Checks that steady training steps take no array memory from the system. The scheduler determines how many devices run at the same time,
+ * and so how much memory the caches need; therefore windows of ten steps are tried until one window takes no memory. Steps that take memory
+ * every time never pass. A device other than the CPU may release its operands shortly after it has answered, so its live memory is not
+ * compared. */
 #ifndef TESTS_STEADY_H
 #define TESTS_STEADY_H
 
@@ -10,7 +11,7 @@
 
 #include <stdlib.h>
 
-#if defined(__SANITIZE_ADDRESS__) /* there the allocator keeps nothing, so that every block is watched */
+#if defined(__SANITIZE_ADDRESS__) /* there the allocator caches nothing, so that the sanitizer sees every block */
 enum { STEADY_WINDOWS = 1 };
 #else
 enum { STEADY_WINDOWS = 50 };

@@ -1,6 +1,6 @@
-/* A job of several processes within one: each is a thread with a communicator of its own, joined by queues. Messages are delayed and
- * overtake one another at random, by a seed; only that a process has ended or failed in a call is never told before what it has sent
- * there. What may be borrowed is, and ends when it is given back: memory that nobody may look at again. */
+/* A job of several processes simulated in one process: each is a thread with its own communicator, joined by queues. Messages are delayed
+ * and reordered at random, by a seed; but the end of a process, or its failure in a call, is never announced before the messages that it
+ * sent earlier. Whatever may be borrowed is borrowed, until it is given back: memory that may not be accessed afterwards. */
 #ifndef TESTS_THREADS_COMM_H
 #define TESTS_THREADS_COMM_H
 
@@ -16,13 +16,13 @@ enum { JOB_MOST = 32 };
 
 typedef enum job_kind { JOB_DATA, JOB_END, JOB_ABORT } job_kind;
 
-typedef struct job_message { /* on its way, or come before anybody asked for it */
+typedef struct job_message { /* in transit, or arrived before it was requested */
     struct job_message *next;
     job_kind kind;
     int from, to;
     mf_message_tag tag;
     size_t count;
-    void *bytes; /* a copy; of an abort, its words */
+    void *bytes; /* a copy; for an abort, its message */
     mf_message_done sent;
     void *context;
 } job_message;
@@ -51,12 +51,12 @@ typedef struct job {
     int first_device[JOB_MOST + 1];
     pthread_mutex_t lock;
     pthread_cond_t news;
-    job_message *moving, *arrived, *told; /* told: ends and aborts that have come; from == to: its own */
+    job_message *moving, *arrived, *told; /* told: ends and aborts that have arrived; from == to: the process's own */
     job_receipt *asked;
     uint64_t random;
     bool over;
     int64_t messages;
-    _Atomic int64_t lent; /* and not given back */
+    _Atomic int64_t lent; /* not given back yet */
 } job;
 
 static uint32_t job_random(job *j)
@@ -73,7 +73,7 @@ static void *job_copy(const void *bytes, size_t count)
     return memcpy(made, bytes, count);
 }
 
-/* Memory of the loan's own, by which it is known. */
+/* A loan has its own copy of the memory, by whose address it is identified. */
 static mf_loan job_lend(job *j, const job_message *m)
 {
     void *at = job_copy(m->bytes, m->count);
@@ -81,7 +81,7 @@ static mf_loan job_lend(job *j, const job_message *m)
     return (mf_loan){ at, (uint64_t)(uintptr_t)at };
 }
 
-/* What a receipt ends in; the lock is not held. */
+/* Ends a receipt; the caller does not hold the lock. */
 static void job_end_receipt(job *j, job_receipt *r, const job_message *m)
 {
     mf_error_object *error = NULL;
@@ -135,7 +135,7 @@ static void job_post(job *j, job_message m)
     job_message *made = malloc(sizeof *made);
     *made = m;
     pthread_mutex_lock(&j->lock);
-    made->next = j->moving; /* the newest first */
+    made->next = j->moving; /* newest first */
     j->moving = made;
     pthread_cond_signal(&j->news);
     pthread_mutex_unlock(&j->lock);
@@ -174,7 +174,7 @@ static void job_receive(mf_comm *c, int peer, const mf_message_tag *tag, void *b
     job_borrow(c, peer, tag, bytes, count, NULL, done, context);
 }
 
-/* Of those who wait for this message, the first; of an end or an abort, any. */
+/* The first receipt that waits for this message; for an end or an abort, any receipt. */
 static job_receipt *job_asker(job *j, const job_message *m)
 {
     for (job_receipt **at = &j->asked; *at; at = &(*at)->next) {
@@ -189,7 +189,7 @@ static job_receipt *job_asker(job *j, const job_message *m)
     return NULL;
 }
 
-/* An end or an abort has come: who waits is told, and who will wait. */
+/* An end or an abort has arrived: notifies those who wait, and is kept for those who will wait. */
 static void job_tell(job *j, job_message *m)
 {
     pthread_mutex_lock(&j->lock);
@@ -226,10 +226,10 @@ static void job_stop(mf_comm *c, uint64_t call, job_kind kind, const char *words
 
 static void job_abort(mf_comm *c, uint64_t call, const char *why) { job_stop(c, call, JOB_ABORT, why); }
 
-/* A process that fails in a call as soon as somebody has read what it lends; -1: none. */
+/* A process that fails in a call as soon as another one has read what it lends; -1: none. */
 static _Atomic int job_fails_when_read = -1;
 
-/* False where its owner has failed in the call, which may not be known here yet. */
+/* False if its owner has failed in the call, which may not be known here yet. */
 static bool job_give_back(mf_comm *c, int peer, uint64_t call, const mf_loan *loan)
 {
     job *j = ((job_process *)c)->job;
@@ -247,7 +247,7 @@ static bool job_give_back(mf_comm *c, int peer, uint64_t call, const mf_loan *lo
 
 static void job_end(mf_comm *c, uint64_t call) { job_stop(c, call, JOB_END, ""); }
 
-/* One that may come now: an end or an abort waits for all that its process has sent before. */
+/* A message that may arrive now: an end or an abort must wait for all earlier messages of its process. */
 static job_message *job_pick(job *j)
 {
     int count = 0;
@@ -260,7 +260,7 @@ static job_message *job_pick(job *j)
         m = m->next;
     for (job_message *other = m->kind == JOB_DATA ? NULL : m->next; other; other = other->next)
         if (other->from == m->from && other->to == m->to && other->tag.call == m->tag.call)
-            m = other; /* an older one */
+            m = other; /* an older one comes first */
     job_unlink(&j->moving, m);
     return m;
 }
@@ -317,13 +317,14 @@ static void *job_thread(void *at)
     job_process *p = at;
     mf_comm_set(&p->comm);
     p->run(p->context, p->comm.rank);
-    while (atomic_load(&p->comm.runs)) /* whose results nobody waited for */
+    while (atomic_load(&p->comm.runs)) /* runs that were not waited for */
         usleep(100);
     mf_comm_set(NULL);
     return NULL;
 }
 
-/* Runs run(context, rank) as each of `size` processes at once, of which number p has devices[p] devices. How many messages went. */
+/* Runs run(context, rank) for each of `size` processes at the same time; process p has devices[p] devices. Returns the number of
+ * messages. */
 static int64_t job_run(int size, const int *devices, uint64_t seed, void (*run)(void *context, int rank), void *context)
 {
     job j = { .size = size, .random = seed };

@@ -1,4 +1,5 @@
-/* Warnings are written on stderr: from catch_warnings to the next count_warnings, which says how many lines had this part, they are kept. */
+/* Captures stderr, where warnings are written, from catch_warnings to the next count_warnings, which returns how many lines contained a
+ * given part. */
 #ifndef TESTS_WARNINGS_H
 #define TESTS_WARNINGS_H
 

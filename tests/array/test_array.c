@@ -1,4 +1,4 @@
-/* Arrays: making, viewing, copying, deleting, reading; and futures that fail. */
+/* Arrays: creation, views, copies, deletion, reading; and futures that fail. */
 #include "array/array.h"
 #include "check.h"
 
@@ -113,7 +113,7 @@ TEST(deleting)
     CHECK_EQ_INT(mf_first_error(NULL), MF_ERROR_ARGUMENT);
 }
 
-/* ---- a future of our own: it ends when somebody waits */
+/* ---- a test's own future, which ends when it is waited for */
 
 static void fail_now(mf_future *f)
 {
@@ -134,7 +134,7 @@ TEST(a_failure_surfaces_as_the_values_error)
     CHECK(mf_is_error(v));
     CHECK_STR(mf_error(v), "rank 1 is gone");
     CHECK(isnan(mf_item_f64(v)));
-    CHECK_EQ_INT(mf_first_error(NULL), MF_OK); /* it was asked for */
+    CHECK_EQ_INT(mf_first_error(NULL), MF_OK); /* it was handled */
 }
 
 TEST(copies_between_layouts)

@@ -1,4 +1,4 @@
-/* Arrays in memory that the host cannot read: every look at their numbers goes through the client. */
+/* Arrays in memory that the host cannot read: every access to their numbers goes through the client. */
 #include "array/literal.h"
 #include "check.h"
 #include "fake/fake_client.h"
@@ -24,7 +24,7 @@ TEST(its_memory_is_unreadable)
     MF_SCOPE;
     const mf_array *a = (mf_array *)mf_object_of(on_fake(mf_arange(8, MF_F32)));
     REQUIRE(pipe(ends) == 0);
-    CHECK(write(ends[1], a->buffer->data, 4) == -1); /* the kernel says so without a signal */
+    CHECK(write(ends[1], a->buffer->data, 4) == -1); /* the kernel reports EFAULT instead of a signal */
     close(ends[0]);
     close(ends[1]);
 }
@@ -178,7 +178,7 @@ TEST(what_is_donated_is_gone_on_either_client)
     mf_value there = mf_device_put(mf_arange(6, MF_F32), fake_device(0));
     CHECK_STR(mf_str(mf_call(f, there)), "[-0. -1. -2. -3. -4. -5.]");
     CHECK(mf_is_deleted(there));
-    mf_value here = mf_arange(2, MF_F32); /* a copy is given to the device, and so it is given away too */
+    mf_value here = mf_arange(2, MF_F32); /* the device gets a copy, which can be donated */
     CHECK_STR(mf_str(mf_call(mf_pmap(negate, .backend = "fake", .donate_argnums = MF_INTS(0)), here)), "[-0. -1.]");
     CHECK(mf_is_deleted(here));
 }

@@ -87,7 +87,7 @@ TEST(integers_wrap)
     CHECK_NEAR((double)f, 0x1p64, 0);
 }
 
-/* Every f16 goes out and comes back, and halves between neighbours go to the even one. */
+/* Every f16 survives a round trip, and midpoints between neighbours round to even. */
 TEST(half_precision_rounds_to_nearest_even)
 {
     int wrong = 0;
@@ -112,7 +112,7 @@ TEST(half_precision_rounds_to_nearest_even)
 TEST(f64_to_f16_rounds_once)
 {
     uint16_t h;
-    double x = 1 + 0x1p-11 + 0x1p-40; /* just above the middle; by way of f32 it would be the middle and go down */
+    double x = 1 + 0x1p-11 + 0x1p-40; /* just above a midpoint; rounded to f32 first, it would be the midpoint and round down */
     mf_store_f64(MF_F16, &h, x);
     CHECK_EQ_UINT(h, 0x3c01);
     x = 1 + 0x1p-11 - 0x1p-40;

@@ -1,4 +1,4 @@
-/* Literals: what an array held, as host memory of its own that outlives the array and costs no second copy. */
+/* Literals: the contents of an array in separate host memory, which outlives the array and costs no second copy. */
 #include "array/literal.h"
 #include "check.h"
 
@@ -87,7 +87,7 @@ TEST(a_large_constant_is_in_memory_once)
     int64_t before = mf_memory_read().live_bytes;
     mf_value y = mf_call(mf_jit(add_captured), x);
     CHECK_EQ_INT(mf_block_until_ready(y), MF_OK);
-    CHECK(mf_memory_read().peak_bytes - before < 2 * (4 << 20)); /* the result, and no copy of the constant */
+    CHECK(mf_memory_read().peak_bytes - before < 2 * (4 << 20)); /* the result, but no copy of the constant */
     CHECK_EQ_INT(mf_delete(captured), MF_OK);
     CHECK_NEAR(mf_item_f64(mf_sum(mf_call(mf_jit(add_captured), x))), (double)(1 << 20) * ((1 << 20) - 1), 1e9);
 }

@@ -1,4 +1,4 @@
-/* The caching allocator: what comes back is used again, aligned, counted, from several threads. */
+/* The caching allocator: freed blocks are reused, aligned and counted, with several threads. */
 #include "array/array.h"
 #include "check.h"
 

@@ -1,4 +1,4 @@
-/* Arrays on devices that have memory apart: each holds its part, and its part is there when that device is done. */
+/* Arrays on devices with separate memory: each device holds its part, which is ready when that device is done. */
 #include "array/array.h"
 #include "check.h"
 #include "fake/fake_client.h"

@@ -1,4 +1,4 @@
-/* Scopes: the values of a program under construction, and the equations that give one of them another shape, dtype or range. */
+/* Scopes: the values of a program under construction, and the equations that convert a value to another shape, dtype or range. */
 #include "generate.h"
 
 #include "generate_scope.h"
@@ -50,7 +50,7 @@ scope scope_open(generator *g, const mf_axis_env *env, int depth)
     return s;
 }
 
-/* Large and deep values are not worth having around; when the room is full, one of the others goes. */
+/* Large and deep values are not kept; if the scope is full, another value is dropped. */
 void scope_add(scope *s, mf_variable *v, fact f)
 {
     const mf_type *t = v->type;
@@ -107,14 +107,14 @@ slot scope_find(scope *s, mf_dtype dtype, bool whole)
 {
     for (int tries = 0; tries < 12 && s->count; tries++) {
         int last = pick(s->g, s->count), first = pick(s->g, s->count);
-        slot x = s->at[last > first ? last : first]; /* rather a late one: chains grow long */
+        slot x = s->at[last > first ? last : first]; /* prefers a late one, so that chains grow long */
         if (x.v->type->dtype == dtype && (!whole || x.f.whole))
             return x;
     }
     return (slot){ 0 };
 }
 
-/* A value that nothing reads yet, rather than one that something does. */
+/* Prefers a value that nothing reads yet. */
 slot scope_result(scope *s)
 {
     slot x = { 0 };
@@ -163,7 +163,7 @@ static slot first_of(scope *s, slot x, int64_t count)
     return n == count ? x : emitted(s, x, &mf_op_slice, &cut);
 }
 
-/* The trailing dimensions are x's: a broadcast, as programs have them. */
+/* Whether the trailing dimensions of `of` are x's: such broadcasts are frequent in programs. */
 static bool is_suffix(const mf_type *x, const mf_type *of)
 {
     for (int i = 1; i <= x->rank; i++)
@@ -216,7 +216,7 @@ static slot clamped(scope *s, slot x, double low, double high)
     return (slot){ v, { low, high, x.f.whole, x.f.uniform } };
 }
 
-/* middle + half tanh(x): smooth, and gradients go through. */
+/* middle + half * tanh(x): smooth, so gradients pass. */
 static slot squashed(scope *s, slot x, double low, double high)
 {
     const mf_type *t = x.v->type;
@@ -247,7 +247,7 @@ slot scope_ranged(scope *s, slot x, double low, double high)
 
 static double whole_limit(mf_dtype d) { return d == MF_BF16 ? 256 : d == MF_F16 ? 2048 : 1 << 20; }
 
-/* A value of another dtype, converted: none from floats that are not whole to integers. */
+/* A value converted from another dtype; floats that are not whole are not converted to integers. */
 static slot converted(scope *s, mf_dtype dtype, bool whole)
 {
     static const mf_dtype others[] = { MF_F32, MF_F32, MF_F32, MF_I32, MF_F64, MF_BOOL, MF_BF16, MF_U8 };
@@ -258,12 +258,12 @@ static slot converted(scope *s, mf_dtype dtype, bool whole)
     x.v = mf_emit(&s->b, &mf_op_convert_element_type, &(mf_convert_params){ dtype, false }, 1, x.v);
     if (mf_dtype_is_float(dtype))
         return x;
-    x.f = fact_any(); /* it may have wrapped */
+    x.f = fact_any(); /* it may have wrapped around */
     x.f.whole = true;
     return x;
 }
 
-/* Rather one that has the shape already. */
+/* Prefers a value that already has the shape. */
 static slot find_like(scope *s, const mf_type *type, bool whole)
 {
     slot x = scope_find(s, type->dtype, whole);
@@ -281,7 +281,7 @@ slot scope_value(scope *s, const mf_type *type, double low, double high, bool wh
         x = converted(s, type->dtype, whole);
     if (!x.v)
         return scope_fresh(s, type, fact_range(low, high, whole));
-    if (x.f.whole && !whole && chance(s->g, 70)) { /* dull: mostly numbers in between are wanted */
+    if (x.f.whole && !whole && chance(s->g, 70)) { /* mostly fractions are wanted */
         slot other = find_like(s, type, false);
         x = other.v ? other : x;
     }

@@ -14,11 +14,11 @@ enum { GENERATED_INPUTS = 10, GENERATED_DEVICES = 8 };
 
 typedef struct generated {
     mf_program *p;
-    double low[GENERATED_INPUTS], high[GENERATED_INPUTS]; /* of the inputs' values */
-    bool whole[GENERATED_INPUTS];                         /* whole numbers only */
+    double low[GENERATED_INPUTS], high[GENERATED_INPUTS]; /* the range of the inputs' values */
+    bool whole[GENERATED_INPUTS];                         /* integers only */
 } generated;
 
-/* False with *error (one reference) when a rule objects, which is a fault of the generator or of the rule. */
+/* False with *error (one reference) if a type rule rejects an equation, which is a bug of the generator or of the rule. */
 bool generate_program(uint64_t seed, generated *out, mf_error_object **error);
 mf_array *generated_input(const generated *g, int input, uint64_t seed);
 

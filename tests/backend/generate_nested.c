@@ -1,6 +1,6 @@
-/* Equations with programs inside, collectives, and programs that a transform has made: batched, differentiated.
- * A body takes a few of the values around it as its inputs. Loops keep each carry within the range in which it came. A predicate that
- * differs between devices has no collectives under it. */
+/* Equations with nested programs, collectives, and programs made by a transform: batched or differentiated. A body takes some of the
+ * surrounding values as inputs. Loops keep each carry within the range of its initial value. There are no collectives under a predicate
+ * that differs between devices. */
 #include "generate_scope.h"
 #include "passes/passes.h"
 #include "transform/transform.h"
@@ -11,11 +11,11 @@
 #define NOT_MAPPED INT64_MIN
 enum { MOST = 8 };
 
-/* A program under construction, and the operands that it is to get. */
+/* A program under construction, and the operands that it will get. */
 typedef struct body {
     scope s;
     int in_count, out_count;
-    mf_variable *in[MOST], *out[MOST]; /* operands around; results inside */
+    mf_variable *in[MOST], *out[MOST]; /* operands outside; results inside */
     fact facts[MOST];                  /* of the results */
 } body;
 
@@ -28,7 +28,7 @@ static body body_open(scope *around, const mf_axis_env *env)
     return b;
 }
 
-/* `inside` is what the program gets of the operand: all of it, or a slice. */
+/* inside: the type of the program's input, which is the whole operand or a slice. */
 static mf_variable *body_input(body *b, slot operand, const mf_type *inside, bool uniform)
 {
     fact f = operand.f;
@@ -107,7 +107,7 @@ static int64_t devices_of(const mf_axis_env *env)
     return n;
 }
 
-/* A value around with one more dimension of this size somewhere, and what is left of it without. */
+/* A value of the scope with one more dimension of this size, and what remains without it. */
 static slot with_axis(scope *s, slot x, int64_t size, int64_t *axis)
 {
     const mf_type *t = x.v->type;
@@ -211,10 +211,10 @@ static void add_vmap(scope *s)
 
 /* ------------------------------------------------------------------ derivatives */
 
-/* Tangents or cotangents, as new operands. */
+/* A tangent or cotangent, as a new operand. */
 static slot direction(scope *s, const mf_type *t) { return scope_value(s, mf_tangent_type(t), -1, 1, false); }
 
-/* False where a rule has no derivative (an extremum over devices). */
+/* False if an op has no derivative (an extremum over devices). */
 static bool add_jvp(scope *s, const mf_program *p, const body *b)
 {
     bool has[MOST], gives[MOST] = { false };
@@ -239,7 +239,7 @@ static bool add_jvp(scope *s, const mf_program *p, const body *b)
     return true;
 }
 
-/* False where a rule has no transpose (a loop of unknown length). */
+/* False if an op has no transpose (a loop of unknown length). */
 static bool add_vjp(scope *s, const mf_program *p, const body *b)
 {
     mf_program *forward, *backward;
@@ -424,7 +424,7 @@ static void add_while(scope *s)
 typedef struct members {
     const mf_namelist *axes;
     const mf_intlist *groups;
-    int64_t group_size, count; /* count: that take part with one another */
+    int64_t group_size, count; /* count: the members of a group */
 } members;
 
 static bool choose_members(scope *s, members *m, bool groups, bool one)
@@ -455,7 +455,7 @@ static bool choose_members(scope *s, members *m, bool groups, bool one)
 
 static mf_eqn *emit1(scope *s, const mf_op *op, const void *params, slot x) { return mf_emit_eqn(&s->b, op, params, &x.v, 1); }
 
-/* x as an array whose first dimension has `size`, and not too large. */
+/* x reshaped so that its first dimension has `size`, not too large. */
 static slot led_by(scope *s, slot x, int64_t size)
 {
     int64_t dims[2] = { size, 1 + pick(s->g, 4) };
@@ -509,7 +509,7 @@ static void add_collective(scope *s)
                 : which == 5 ? emit_permutation(s, x, &m)
                              : emit_exchange(s, x, &m);
     fact f = s->b.error ? fact_any() : fact_of_result(e, &x.f, 0);
-    if (which == 0 && !s->b.error && m.groups->count == 0) /* which is the same on all of them: declared, and compared */
+    if (which == 0 && !s->b.error && m.groups->count == 0) /* the result is the same on all devices: declared, and checked */
         e = mf_emit_eqn(&s->b, &mf_op_check_replicated, &(mf_replicated_params){ m.axes, mf_intern("sum") }, &e->out[0], 1);
     add_results(s, e, &f);
 }

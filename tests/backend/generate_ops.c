@@ -1,4 +1,4 @@
-/* One equation of a random op, over operands of the kind that one of its samples has; and what is known of its results. */
+/* One equation of a random op, with operands like those of one of its samples; and the facts that are known about its results. */
 #include "generate_scope.h"
 #include "ops/sample.h"
 
@@ -47,7 +47,7 @@ static const char *const moves[] = { "broadcast_in_dim",
                                      NULL };
 static const char *const unit[] = { "tanh", "sin", "cos", "erf", "logistic", "sign", NULL };
 static const char *const sums[] = { "reduce_sum", "cumsum", "psum", "psum_scatter", NULL };
-/* These take operands of any moderate size: ranges are not forced upon them. */
+/* Ops that accept operands of any moderate size: they are not forced into a range. */
 static const char *const tolerant[] = { "add", "sub", "mul", "neg", "abs", "square", "reduce_sum", "cumsum", "dot_general", NULL };
 
 static double largest(fact f) { return fmax(fabs(f.low), fabs(f.high)); }
@@ -100,7 +100,7 @@ fact fact_of_result(const mf_eqn *e, const fact *in, int output)
     f.whole = f.whole && largest(f) <= (d == MF_BF16 ? 256 : d == MF_F16 ? 2048 : 1 << 20);
     f.uniform = false;
     if (!mf_dtype_is_float(d)) {
-        f = mf_dtype_is_int(d) && in_list(e->op->name, moves) ? f : fact_any(); /* arithmetic wraps */
+        f = mf_dtype_is_int(d) && in_list(e->op->name, moves) ? f : fact_any(); /* arithmetic wraps around */
         f.whole = true;
     }
     return f;
@@ -132,7 +132,7 @@ static bool plain(const mf_op *op)
 
 static bool ordinary(const mf_type *t) { return mf_dtype_is_float(t->dtype) || mf_dtype_is_int(t->dtype) || t->dtype == MF_BOOL; }
 
-/* In double precision it is valid too, and its results are the wide ones of the same shapes. */
+/* Whether the sample is also valid in double precision, with results of the same shapes. */
 static bool widens(const sample *s, const mf_program *p)
 {
     sample wide;
@@ -197,7 +197,8 @@ static bool takes_any_float(const sample *s)
     return p;
 }
 
-/* Exact floats are corners, which have tests of their own: where an op has a sample of random ones, that one alone is taken. */
+/* Samples with exact floats are corner cases, which have their own tests: if an op has a sample with random floats, only that one is
+ * used. */
 static void drop_corners(int first)
 {
     bool random = false;
@@ -244,7 +245,7 @@ __attribute__((destructor)) static void forget_samples(void)
 
 /* ------------------------------------------------------------------ equations */
 
-/* A random op; of its samples rather one whose operands are there. */
+/* A random op, preferably with a sample whose operands exist already. */
 static const candidate *pick_candidate(scope *s)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -265,7 +266,7 @@ static const candidate *pick_candidate(scope *s)
     return c;
 }
 
-/* The width of a float that is there, for ops that take any. */
+/* The width of an existing float, for ops that take any. */
 static mf_dtype width_for(scope *s, const candidate *c)
 {
     mf_dtype d = MF_DTYPE_DEFAULT;
@@ -274,7 +275,7 @@ static mf_dtype width_for(scope *s, const candidate *c)
     return c->any_float && mf_dtype_is_float(d) ? d : MF_DTYPE_DEFAULT;
 }
 
-/* Ops whose operands all have one shape work in any: rather one that is there than the sample's. */
+/* Ops whose operands all have the same shape accept any shape: prefers an existing one to the sample's. */
 static const mf_type *shape_for(scope *s, const sample *x)
 {
     if (!(x->op->flags & MF_OP_ELEMENTWISE) || !s->count || chance(s->g, 20))

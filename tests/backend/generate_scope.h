@@ -1,4 +1,4 @@
-/* Inside the generator: the program under construction, what is known of its values, and how a value is made to fit. */
+/* Internals of the generator: the program under construction, the facts known about its values, and how a value is made to fit. */
 #ifndef MF_TESTS_GENERATE_SCOPE_H
 #define MF_TESTS_GENERATE_SCOPE_H
 
@@ -7,9 +7,9 @@
 #include "ops/ops.h"
 
 typedef struct fact {
-    double low, high; /* infinite: nothing is known */
-    bool whole;       /* whole numbers, exact in the value's dtype; integers always are */
-    bool uniform;     /* the same on all devices, whatever the inputs */
+    double low, high; /* infinite: unknown */
+    bool whole;       /* integers that are exact in the value's dtype; always true of integer dtypes */
+    bool uniform;     /* the same on all devices, for all inputs */
 } fact;
 
 typedef struct slot {
@@ -21,7 +21,7 @@ enum { SLOTS = 64 };
 
 typedef struct generator {
     uint64_t state;
-    int left; /* equations that may still be made */
+    int left; /* the number of equations that may still be added */
     generated *out;
 } generator;
 
@@ -39,16 +39,16 @@ bool chance(generator *g, int percent);
 
 scope scope_open(generator *g, const mf_axis_env *env, int depth);
 void scope_add(scope *s, mf_variable *v, fact f);
-/* A new value of this type: an input of the whole program or a constant. */
+/* A new value of this type: an input of the program, or a constant. */
 slot scope_fresh(scope *s, const mf_type *type, fact f);
-slot scope_result(scope *s);                           /* one that is worth returning */
-slot scope_find(scope *s, mf_dtype dtype, bool whole); /* a random one of those there are */
-/* A value of exactly this type, from what is there; its facts lie within the range when that is finite. */
+slot scope_result(scope *s);                           /* a value that is worth returning */
+slot scope_find(scope *s, mf_dtype dtype, bool whole); /* a random existing value */
+/* A value of exactly this type, made from existing ones; its facts lie within the range if that is finite. */
 slot scope_value(scope *s, const mf_type *type, double low, double high, bool whole);
 slot scope_reshaped(scope *s, slot x, const mf_type *shape);
 slot scope_ranged(scope *s, slot x, double low, double high);
 
-/* Equations until `count` were made or the program is full. */
+/* Adds equations until there are `count` or the program is full. */
 void scope_fill(scope *s, int count);
 /* generate_ops.c: one equation of an op; generate_nested.c: everything else. */
 void add_row(scope *s);

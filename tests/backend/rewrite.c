@@ -1,5 +1,5 @@
-/* One walk that rebuilds a program through the builder, so that every copy has been typed by the ops' own rules. Invariant: inputs and
- * outputs keep their order, and the walk visits equations in the order of the text, those of a nested program before its owner. */
+/* Rebuilds a program through the builder, so that every copy is checked by the ops' type rules. Invariant: inputs and outputs keep their
+ * order, and equations are visited in the order of the text, those of a nested program before its owner. */
 #include "rewrite.h"
 #include "constant.h"
 
@@ -14,9 +14,9 @@ enum { MOST_OPERANDS = 512 };
 typedef struct rewrite {
     bool widen, noise;
     uint64_t seed;
-    int target, at; /* the equation to cut, -1: none; the next one's number */
+    int target, at; /* the equation to cut, -1: none; the number of the next equation */
     cut_way way;
-    bool cut; /* it was done */
+    bool cut; /* the cut was made */
 } rewrite;
 
 static mf_program *walk(rewrite *r, const mf_program *p, const mf_axis_env *env, mf_error_object **error);
@@ -104,7 +104,7 @@ static mf_variable *random_shares(rewrite *r, mf_builder *b, const mf_type *type
     return v;
 }
 
-/* x, moved by at most two roundings of its own dtype where it is not exact in that; doubles by a unit in their last place. */
+/* x, changed by at most two roundings of its own dtype, unless it is exact in that; doubles by a unit in the last place. */
 static mf_variable *disturbed(rewrite *r, mf_builder *b, mf_variable *x, mf_dtype own)
 {
     if (own == MF_F64) {
@@ -114,7 +114,7 @@ static mf_variable *disturbed(rewrite *r, mf_builder *b, mf_variable *x, mf_dtyp
     mf_variable *low = mf_emit(b, &mf_op_convert_element_type, &(mf_convert_params){ own, false }, 1, x);
     mf_variable *back = mf_emit(b, &mf_op_convert_element_type, &(mf_convert_params){ MF_F64, false }, 1, low);
     mf_variable *error = mf_emit(b, &mf_op_sub, NULL, 2, back, x);
-    /* infinity less infinity is no number: where rounding overflows nothing is added */
+    /* infinity minus infinity is NaN: if the rounding error overflows, nothing is added */
     mf_variable *finite = mf_emit(b, &mf_op_is_finite, NULL, 1, error), *none = emit_filled(b, error->type, 0);
     mf_variable *rounds = mf_emit(b, &mf_op_and, NULL, 2, finite, mf_emit(b, &mf_op_ne, NULL, 2, error, none));
     double unit = own == MF_F16 ? 0x1p-11 : own == MF_BF16 ? 0x1p-8 : 0x1p-24;

@@ -27,17 +27,17 @@ typedef struct trial {
     const generated *g;
     uint64_t seed;
     mf_array *native[OUTS], *single[OUTS], *wide[OUTS];
-    double noise[OUTS]; /* < 0: not known yet */
-    char what[512];     /* is wrong */
+    double noise[OUTS]; /* < 0: unknown */
+    char what[512];     /* the description of the failure */
 } trial;
 
-static const mf_segment_compiler *engine; /* that is compared; NULL: the default backend */
+static const mf_segment_compiler *engine; /* the engine under test; NULL: the default backend */
 static uint64_t current;                  /* for the report of a crash */
 static int equations, refusals, disturbed;
 
 /* ------------------------------------------------------------------ running */
 
-/* compiler: of the CPU; NULL: on the default backend. */
+/* compiler: a compiler of the CPU; NULL: runs on the default backend. */
 static bool run_inputs(const trial *t, const mf_program *p, const mf_segment_compiler *compiler, mf_array **out, mf_error_object **error)
 {
     mf_array *in[GENERATED_INPUTS];
@@ -125,7 +125,7 @@ static bool wrong(trial *t, int o, int64_t i, double tolerance)
 static bool floats_agree(trial *t, const mf_program *p, int o)
 {
     mf_array *native = t->native[o], *wide = t->wide[o];
-    double about = engine ? largest(wide) : fmax(1, largest(wide)); /* a plugin's functions are exact to so much, also where they are 0 */
+    double about = engine ? largest(wide) : fmax(1, largest(wide)); /* the absolute accuracy of a plugin's functions, also near 0 */
     double floor = floor_ulps * unit_of(native->type->dtype) * about;
     double tolerance = times_reference * farthest(t->single[o], wide) + floor;
     for (int64_t i = 0; i < native->type->size; i++) {
@@ -150,8 +150,8 @@ static bool bits_agree(trial *t, int o)
     return true;
 }
 
-/* The bits of integers: also between the reference and itself in double precision, or the generator let something not continuous see
- * numbers that are not exact. */
+/* Integers must have the same bits. That includes the reference in double precision: else the generator let an op that is not continuous
+ * see inexact numbers. */
 static bool agree(trial *t, const mf_program *p)
 {
     for (int o = 0; o < p->out_count; o++) {
@@ -162,7 +162,7 @@ static bool agree(trial *t, const mf_program *p)
     return true;
 }
 
-/* True when both say the same; else t->what. Programs that the reference refuses are not the engine's fault: those count as agreeing. */
+/* True if both results agree; else t->what says why. A program that the reference refuses counts as agreeing. */
 static bool compare(trial *t, const mf_program *p, bool *refused)
 {
     mf_error_object *error = NULL;
@@ -188,7 +188,7 @@ static bool compare(trial *t, const mf_program *p, bool *refused)
 
 /* ------------------------------------------------------------------ shrinking */
 
-/* Takes the candidate over when it fails too. */
+/* Replaces *p by the smaller program if that fails too. */
 static bool still_fails(trial *t, mf_program **p, mf_program *smaller)
 {
     char before[sizeof t->what];
@@ -218,7 +218,7 @@ static mf_program *with_one_output(const mf_program *p, int output)
     return one;
 }
 
-/* True when the program got smaller and still fails. */
+/* True if the program became smaller and still fails. */
 static bool progress_at(trial *t, mf_program **p, int target, cut_way way, bool *progress)
 {
     mf_program *smaller = program_with_cut(*p, target, way);
@@ -277,12 +277,12 @@ static void watch_crashes(void)
     static const int signals[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT };
     for (int i = 0; i < 5; i++) {
         struct sigaction now;
-        if (sigaction(signals[i], NULL, &now) == 0 && now.sa_handler == SIG_DFL) /* a sanitizer has better reports */
+        if (sigaction(signals[i], NULL, &now) == 0 && now.sa_handler == SIG_DFL) /* sanitizers have better handlers */
             signal(signals[i], say_seed);
     }
 }
 
-static bool *seen; /* by op: a program had it */
+static bool *seen; /* by op: a program contained it */
 
 static void note_ops(const mf_program *p)
 {
@@ -295,18 +295,18 @@ static void note_ops(const mf_program *p)
     }
 }
 
-/* Ops that no program can have, and why; every other one must have been in one. */
+/* Ops that generated programs cannot contain, and why; every other op must occur. */
 static bool is_left_out(const mf_op *op)
 {
     static const char *const names[] = {
-        "bitcast_convert_type", /* the same bits mean another number in double precision */
-        "custom_jvp_call",      /* their rules, and what these are made of, are C functions: transform/test_custom.c */
+        "bitcast_convert_type", /* the same bits are another number in double precision */
+        "custom_jvp_call",      /* their rules are C functions: transform/test_custom.c */
         "custom_vjp_call",
         "custom_linear",
-        "fft", /* of complex numbers, which are made in pairs only: ops/test_fft.c, ops/test_oracle.c */
+        "fft", /* of complex numbers, which are generated only as pairs: ops/test_fft.c, ops/test_oracle.c */
         NULL
     };
-    bool out = (op->flags & MF_OP_HOST) != 0; /* C functions as well: ops/test_callback.c */
+    bool out = (op->flags & MF_OP_HOST) != 0; /* C functions too: ops/test_callback.c */
     for (const char *const *name = names; *name && !out; name++)
         out = !strcmp(*name, op->name);
     return out;
@@ -321,8 +321,8 @@ static void check_ops(void)
     }
 }
 
-/* What a plugin may answer otherwise: vectors of eigh and svd have signs of their own, and a singular triangle of which nothing is asked, a
- * right side of zeros, gives NaN where LAPACK gives zeros. */
+/* Results in which a plugin may differ: the signs of the vectors of eigh and svd; and a solve with a singular triangular matrix and a zero
+ * right side, which gives NaN where LAPACK gives zeros. */
 static bool has_answers_of_its_own(const mf_program *p)
 {
     bool has = false;
@@ -393,7 +393,7 @@ TEST(native_agrees_with_the_reference)
     free(seen);
 }
 
-/* Fewer programs than on the CPU: XLA takes a while to compile them. */
+/* Fewer programs than on the CPU, because XLA compiles slowly. */
 TEST(a_plugin_agrees_with_the_reference)
 {
     int64_t seed = setting("MF_DIFF_SEED", 1), count = setting("MF_DIFF_COUNT", 200), done = 0;

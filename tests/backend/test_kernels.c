@@ -69,7 +69,7 @@ static mf_tile_fn *tile_of(const mf_tier *tier, const char *op, mf_dtype in, mf_
 static double logistic(double x) { return 1 / (1 + exp(-x)); }
 static double rsqrt(double x) { return 1 / sqrt(x); }
 
-/* Distance in units of the last place of the exact result, not less than the least subnormal. */
+/* The error in units in the last place of the exact result, which is at least the smallest subnormal. */
 static double ulps(float got, double exact)
 {
     float rounded = (float)exact;
@@ -98,7 +98,7 @@ static const accuracy_case accuracy_cases[] = {
     { "ceil", ceil, 0 },   { "round", rint, 0 },
 };
 
-/* Every 4,999th float of all, then a denser sweep where functions live. */
+/* Every 4,999th of all floats, then a denser sweep where the functions vary. */
 static float sweep(uint32_t i, uint32_t n)
 {
     if (i < n / 2)
@@ -195,7 +195,7 @@ TEST(signed_zeros_and_special_values)
 
 /* ---- equal bits in every tier, for every entry of the table ---- */
 
-/* Complex numbers are twice as many parts. */
+/* A complex number counts as two parts. */
 static void to_parts(mf_dtype *dtype, size_t *n)
 {
     if (*dtype != MF_C64 && *dtype != MF_C128)
@@ -229,7 +229,7 @@ static void fill(mf_dtype dtype, void *out, size_t n)
     }
 }
 
-/* NaN payloads are exempt: all NaNs become one. */
+/* NaN payloads may differ: replaces every NaN by the same one. */
 static void same_nans(mf_dtype dtype, void *p, size_t n)
 {
     to_parts(&dtype, &n);
@@ -318,7 +318,7 @@ TEST(conversions_saturate)
     CHECK_BYTES(u8, ((uint8_t[]){ 255, 0, 0, 2, 0, 255 }), sizeof u8);
 }
 
-/* The plain definition: the nearest of the finite f16, ties to the even one. */
+/* The definition: the nearest finite f16, ties to even. */
 static uint16_t nearest_f16(float x)
 {
     double a = fabs((double)x), unit = ldexp(1, -24);
@@ -342,7 +342,7 @@ TEST(half_precision_rounds_to_even)
 {
     float x[MF_TILE], back[MF_TILE];
     uint16_t h[MF_TILE];
-    for (uint32_t block = 0; block < 65536; block += MF_TILE) { /* every f16 survives */
+    for (uint32_t block = 0; block < 65536; block += MF_TILE) { /* every f16 survives a round trip */
         for (uint32_t i = 0; i < MF_TILE; i++)
             h[i] = (uint16_t)(block + i);
         mf_tile_lookup("convert_element_type", MF_F16, MF_F32)(x, (const void *const[]){ h }, MF_TILE);
@@ -390,7 +390,7 @@ static void pool_case(mf_pool *pool, int round)
     }
 }
 
-/* One f32 window after another, literally. */
+/* Straightforward loops over the f32 windows. */
 static void plain_pool(const mf_pool_plan *p, const float *x, const float *dy, float *max, float *sum, float *dmax, float *dsum)
 {
     int64_t C = p->channels, image = p->in[0] * p->in[1] * p->in[2] * C, o = 0;
@@ -456,12 +456,12 @@ TEST(pooling_equals_plain_loops)
             CHECK_BYTES(got, sum, outputs * 4);
             CHECK(tier->dense->pool_max_grad(MF_F32, &plan, x, NULL, dy, got));
             CHECK_BYTES(got, dmax, inputs * 4);
-            CHECK(tier->dense->pool_max(MF_F32, &plan, x, got, places)); /* which are all that the gradient needs of x */
+            CHECK(tier->dense->pool_max(MF_F32, &plan, x, got, places)); /* the gradient needs nothing else of x */
             same_nans(MF_F32, got, outputs);
             CHECK_BYTES(got, y, outputs * 4);
             CHECK(tier->dense->pool_max_grad(MF_F32, &plan, NULL, places, dy, got));
             CHECK_BYTES(got, dmax, inputs * 4);
-            mf_pool_plan back = plan; /* windows of what came, dilated by the strides */
+            mf_pool_plan back = plan; /* the gradient's windows, dilated by the strides */
             for (int i = 0; i < 3; i++) {
                 back.in[i] = plan.out[i];
                 back.out[i] = plan.in[i];
@@ -532,7 +532,7 @@ static float plain_chains(const float *a, int64_t as, const float *b, int64_t bs
     return sum;
 }
 
-/* The same product in pieces: columns packed backwards, rows in pieces of an odd size. */
+/* The same product computed in pieces: columns packed in reverse order, rows in pieces of an odd size. */
 static bool pieces_agree(const mf_tier *tier, const mf_gemm *g, const float *a, const float *b, const double *a64, const double *b64,
                          const float *want, const double *want64)
 {
@@ -677,7 +677,7 @@ TEST(all_reduces_of_every_type_agree_in_every_tier)
             for (size_t i = 0; i < MOST; i++)
                 in[i] = (const char *)x + i * N * size;
             for (size_t inputs = 1; inputs <= MOST; inputs++)
-                for (int way = 0; way < 4 * TIERS; way++) { /* a tier, past the caches or not, to an aligned place or not */
+                for (int way = 0; way < 4 * TIERS; way++) { /* tier, non-temporal stores or not, aligned or not */
                     const mf_tier *tier = mf_tier_named(tier_names[way / 4]);
                     char *to = way ? (char *)out + (way & 1) * size : (char *)first;
                     if (!tier)
@@ -690,9 +690,9 @@ TEST(all_reduces_of_every_type_agree_in_every_tier)
         }
 }
 
-/* ---- running extremes */
+/* ---- cumulative extremes */
 
-static bool is_before(uint32_t a, uint32_t b, bool greatest) /* by value, -0 below 0 */
+static bool is_before(uint32_t a, uint32_t b, bool greatest) /* -0 is less than 0 */
 {
     int32_t x = (int32_t)a < 0 ? (int32_t)(a ^ 0x7fffffff) : (int32_t)a, y = (int32_t)b < 0 ? (int32_t)(b ^ 0x7fffffff) : (int32_t)b;
     return greatest ? x > y : x < y;
@@ -700,7 +700,7 @@ static bool is_before(uint32_t a, uint32_t b, bool greatest) /* by value, -0 bel
 
 static bool is_nan_of(uint32_t a) { return (a & 0x7fffffff) > 0x7f800000; }
 
-/* One after the other: the first NaN stays. */
+/* A straightforward loop: the first NaN stays. */
 static void run_plainly(const uint32_t *x, uint32_t *o, int n, bool greatest)
 {
     for (int i = 0; i < n; i++)
@@ -717,7 +717,7 @@ TEST(running_extremes_of_rows)
         const mf_tier *tier = mf_tier_named(tier_names[t]);
         uint32_t state = 1;
         for (size_t l = 0; tier && l < sizeof lengths / sizeof *lengths; l++)
-            for (int kind = 0; kind < 8; kind++) { /* numbers; rising ones; with a few NaNs; of special ones alone; each both ways */
+            for (int kind = 0; kind < 8; kind++) { /* numbers; rising; with some NaNs; special values only; each forward and reversed */
                 int n = lengths[l];
                 bool greatest = kind & 1;
                 for (int i = 0; i < ROWS * n; i++) {
@@ -737,7 +737,7 @@ TEST(running_extremes_of_rows)
     }
 }
 
-/* Windows' elements join their accumulators row by row, wherever zeros of both signs and NaNs stand. */
+/* Windows are accumulated row by row, wherever there are zeros of both signs and NaNs. */
 TEST(extremes_of_windows)
 {
     enum { MOST = 100, ROWS = 9 };
@@ -746,7 +746,7 @@ TEST(extremes_of_windows)
     static uint32_t x[ROWS * MOST], want[2][MOST], got[MOST];
     uint32_t state = 3;
     for (int round = 0; round < 3 * 2 * ROWS * 6; round++) {
-        int kind = round % 3, rows = round / 6 % ROWS + 1, n = lengths[round / 6 / ROWS % 6]; /* numbers, zeros of both signs, NaNs too */
+        int kind = round % 3, rows = round / 6 % ROWS + 1, n = lengths[round / 6 / ROWS % 6]; /* numbers; zeros of both signs; with NaNs */
         bool greatest = round / 3 % 2;
         int64_t offsets[ROWS];
         for (int i = 0; i < ROWS * MOST; i++) {
@@ -813,7 +813,7 @@ TEST(all_reduce_is_a_balanced_tree)
             x[d][i] = random_float();
     }
     for (size_t inputs = 1; inputs <= 17; inputs++)
-        for (int way = 0; way < 4; way++) { /* past the caches or not, to an aligned place or not */
+        for (int way = 0; way < 4; way++) { /* non-temporal stores or not, aligned or not */
             float *to = out + way % 2;
             CHECK(mf_all_reduce(MF_REDUCE_SUM, MF_F32, (const void *const *)in, inputs, to, N, way / 2));
             bool same = true;

@@ -1,5 +1,5 @@
-/* The oneDNN shim against plain loops: every kind of convolution, strided products, packed weights, and one primitive on
- * several threads at once. Skipped where the library is not installed. */
+/* The oneDNN shim, compared with plain loops: every kind of convolution, strided products, packed weights, and one primitive on several
+ * threads. Skipped if the library is not installed. */
 #include "check.h"
 
 #include "backend/native/kernels/dnnl/dnnl.h"
@@ -16,7 +16,8 @@ static float random_float(void)
 
 static int64_t pick(int64_t n) { return (int64_t)((random_float() + 1) / 2 * (float)n) % n; }
 
-/* Multiples of 1/32 up to 1: sums of up to 2^14 products are exact in f32, so every order of adding and every machine give the same. */
+/* Multiples of 1/32 up to 1: sums of up to 2^14 products are exact in f32, so every order of summation and every machine give the same
+ * result. */
 static float *filled(int64_t n)
 {
     float *p = malloc((size_t)n * sizeof *p + 64);
@@ -32,7 +33,7 @@ static int64_t out_of(const mf_dnnl_conv *c, int i)
     return (c->in[i] + c->pad_low[i] + c->pad_high[i] - (c->kernel[i] - 1) * or1(c->dilation[i]) - 1) / or1(c->stride[i]) + 1;
 }
 
-/* For each product x[n,h,w,ci] w[kh,kw,ci,co] that belongs to y[n,p,q,co]: adds to whichever of the three is wanted. */
+/* For each product x[n,h,w,ci] w[kh,kw,ci,co] that contributes to y[n,p,q,co]: adds it to the array that is to be computed. */
 static void plain_conv(const mf_dnnl_conv *c, const float *x, const float *w, const float *y, double *out)
 {
     int64_t P = out_of(c, 0), Q = out_of(c, 1), groups = or1(c->groups), in = c->in_channels / groups, co = c->out_channels;

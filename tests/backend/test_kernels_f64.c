@@ -13,7 +13,7 @@ static real logisticl(real x) { return 1 / (1 + expl(-x)); }
 typedef struct accuracy_case {
     const char *op;
     real (*exact)(real);
-    double low, high; /* where the curve is */
+    double low, high; /* the range where the function varies */
     double bound;     /* ulp */
 } accuracy_case;
 
@@ -75,7 +75,7 @@ static void fill(const accuracy_case *c, int round, double *x, uint64_t *state)
         x[i] = round == 0 && i < SPECIAL ? special[i] : round == 0 && i == SPECIAL ? (double)NAN : argument(c, round, state);
 }
 
-/* Distance in units of the last place of the exact result, not less than the least subnormal. */
+/* The error in units in the last place of the exact result, which is at least the smallest subnormal. */
 static double ulps(double got, real exact)
 {
     double rounded = (double)exact;
@@ -93,7 +93,7 @@ static double ulps(double got, real exact)
 
 TEST(polynomials_are_accurate)
 {
-    /* where long double is no wider, what it gives is itself off by an ulp */
+    /* if long double is no wider than double, its own results are off by an ulp */
     const double slack = LDBL_MANT_DIG > DBL_MANT_DIG ? 0 : 1;
     for (int k = 0; k < CASES; k++) {
         const accuracy_case *c = &cases[k];
@@ -123,7 +123,7 @@ TEST(tiers_give_the_same_bits)
         uint64_t state = 362436069u;
         for (int round = 0; round < 16; round++) {
             double x[MF_TILE], y[MF_TILE], other[MF_TILE];
-            size_t n = MF_TILE - (size_t)round; /* last vectors that are not full */
+            size_t n = MF_TILE - (size_t)round; /* the last vector is partial */
             fill(&cases[k], round, x, &state);
             run(y, (const void *const[]){ x }, n);
             for (size_t t = 0; t < sizeof names / sizeof *names; t++) {

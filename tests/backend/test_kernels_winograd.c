@@ -1,5 +1,6 @@
-/* Convolutions of 3 by 3 by tiles against plain loops: every padding, odd sizes, images and kernels with gaps and either way round, in every
- * tier. Of multiples of 1/32 all sums are exact, so the results are equal; of other numbers the tiers' bits are. */
+/* 3 by 3 convolutions by Winograd tiles, compared with plain loops: every padding, odd sizes, images and kernels with gaps, forward and
+ * reversed, in every tier. With multiples of 1/32 all sums are exact and the results equal; with other numbers the tiers' bits are
+ * equal. */
 #include "backend/native/kernels/tier.h"
 #include "check.h"
 
@@ -34,17 +35,17 @@ static bool guarded(const float *p, int64_t elements)
 
 typedef struct conv_case {
     mf_winograd g;
-    int64_t images, x_count, y_count, w_count, w_first; /* w_first: where a kernel that runs backwards begins */
+    int64_t images, x_count, y_count, w_count, w_first; /* w_first: the first element of a reversed kernel */
     float *x, *y, *w, *dw;
 } conv_case;
 
-/* A gap between columns, rows and images, or none. */
+/* Strides with or without a gap between columns, rows and images. */
 static int64_t lay(int64_t *strides, int64_t images, const int64_t *size, int64_t channels)
 {
     strides[2] = channels + 16 * pick(2);
     strides[1] = size[1] * strides[2] + 3 * pick(2);
     strides[0] = size[0] * strides[1] + 5 * pick(2);
-    strides[2] = size[1] > 1 ? strides[2] : 0; /* where there is one column, its stride may be anything */
+    strides[2] = size[1] > 1 ? strides[2] : 0; /* the stride of a single column may be anything */
     return images * strides[0];
 }
 
@@ -86,7 +87,7 @@ static void free_case(conv_case *c)
     free(c->dw);
 }
 
-/* y of x and w, or w of x and y, plainly, into out; gaps are left alone. */
+/* Computes y from x and w, or w from x and y, with plain loops, into out; gaps are left unchanged. */
 static void plainly(const conv_case *c, bool weights, float *out)
 {
     const mf_winograd *g = &c->g;
@@ -192,7 +193,7 @@ TEST(tiles_have_equal_bits_in_every_tier)
     }
 }
 
-/* One infinity, NaN or sum that overflows, wherever it is read. */
+/* A single infinity, NaN or overflowing sum is detected wherever it is. */
 TEST(what_is_not_finite_is_said)
 {
     static const float bad[] = { INFINITY, -INFINITY, NAN, 3e38f };

@@ -1,5 +1,5 @@
-/* The native engine against the reference: programs as text, compiled by both and compared; and what only the engine promises: donated
- * memory, unaligned operands, the same bits by every way, LLVM loaded only where it pays. */
+/* The native engine, compared with the reference: programs as text are compiled by both; and the promises of the engine alone: donated
+ * memory, unaligned operands, the same bits by every path, LLVM loaded only where it pays. */
 #include "backend/native/kernels/kernels.h"
 #include "backend/native/llvm/tier_up.h"
 #include "backend/native/steps/copy_step.h"
@@ -15,9 +15,9 @@ enum { MOST = 16 };
 
 typedef struct bench {
     mf_program *p;
-    void *in[MOST], *out[2][MOST]; /* by backend: reference, native */
+    void *in[MOST], *out[2][MOST]; /* the operands; the results of the reference, of the native engine */
     mf_kernel *kernel[2];
-    int shift;   /* bytes by which operands and results are off their alignment */
+    int shift;   /* the bytes by which operands and results are misaligned */
     bool coarse; /* floats are multiples of 1/16 */
 } bench;
 
@@ -29,8 +29,8 @@ static uint32_t noise(uint32_t *state)
     return *state >> 8;
 }
 
-/* Numbers between -2 and 2 for floats, small ones of both signs for integers. Sums of up to 2^14 products of coarse ones are exact in f32
- * in any order, so they are the same by whatever code a machine picks. */
+/* Floats between -2 and 2; small integers of both signs. Sums of up to 2^14 products of coarse floats are exact in f32 in any order, so
+ * they do not depend on the code that a machine uses. */
 static void fill(const mf_type *t, void *p, uint32_t seed, bool coarse)
 {
     int size = mf_dtype_size(t->dtype);
@@ -111,7 +111,7 @@ static bool near(const mf_type *t, const void *a, const void *e, double scale)
     return true;
 }
 
-/* Both backends on the same operands; scale widens the tolerance. */
+/* Runs both backends on the same operands; scale widens the tolerance. */
 static void compare_with(bench b, const char *text, double scale)
 {
     if (begin(&b, text, NULL) && run(&b, 0, b.in, b.out[0]) && run(&b, 1, b.in, b.out[1]))
@@ -124,8 +124,8 @@ static void compare_with(bench b, const char *text, double scale)
 static void compare_at(const char *text, int shift, double scale) { compare_with((bench){ .shift = shift }, text, scale); }
 static void compare_products(const char *text, int shift) { compare_with((bench){ .shift = shift, .coarse = true }, text, 1); }
 
-/* Sums of n products of a number up to 2 and a logarithm up to 2.8 are not exact. Two of them, each in an order of its own, differ by no
- * more than 2 n u (n 5.6). */
+/* Sums of n products of a number up to 2 and a logarithm up to 2.8 are not exact. Two such sums in different orders differ by at most 2 n u
+ * (n 5.6). */
 static void compare_sums(const char *text, double n)
 {
     compare_with((bench){ .coarse = true }, text, 2 * n * n * 5.6 * 0x1p-24 / tolerance_of(MF_F32));
@@ -147,7 +147,7 @@ static void compare_ways(const char *text)
     end(&loops);
 }
 
-/* By tile kernels and by compiled loops, aligned and not. */
+/* Compares with tile kernels and with compiled loops, aligned and unaligned. */
 static void compare(const char *text)
 {
     mf_native_tiers = MF_TIERS_FIRST;
@@ -191,7 +191,7 @@ TEST(views)
             " c: i32[3,5] = mul a a\n return a, b, c\n}");
 }
 
-/* Nothing is read; the dtypes that loops count in, and the others. */
+/* No operand is read. Covers the dtypes in which loops count, and the others. */
 TEST(numbers_in_order_of_every_dtype)
 {
     static const char *const dtypes[] = { "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "bf16", "f32", "f64" };
@@ -212,7 +212,7 @@ TEST(results_that_are_something_else_too)
     compare("program (a: f32[4]) {\n return a, a\n}");
 }
 
-/* What is loaded is a result too, and another result of the same loop is written over where it was loaded from. */
+/* A loaded operand is a result, too, and another result of the same loop overwrites the memory it was loaded from. */
 TEST(results_that_are_what_was_loaded)
 {
     compare("program (a: f32[3]) {\n b: f32[120,3] = broadcast_in_dim[shape=(120,3), broadcast_dimensions=(1)] a\n"
@@ -221,12 +221,12 @@ TEST(results_that_are_what_was_loaded)
     compare("program (a: f32[3]) {\n b: f32[120,3] = broadcast_in_dim[shape=(120,3), broadcast_dimensions=(1)] a\n"
             " c: f32[360] = reshape[shape=(360)] b\n d: i32[360] = bitcast_convert_type[dtype=i32] c\n e: f32[360] = tanh c\n"
             " f: f32[3] = slice[start=(134), limit=(137), strides=(1)] e\n g: f32[3] = sin f\n return d, g\n}");
-    /* one element, of no axes */
+    /* one element, rank 0 */
     compare("program (a: f32[]) {\n d: f32[] = checkpoint_name[name=x] a\n e: f32[] = sin d\n return d, e\n}");
     compare("program (a: f32[]) {\n d: i32[] = bitcast_convert_type[dtype=i32] a\n e: f32[] = sin a\n return d, e\n}");
 }
 
-/* The text with a dtype's name for every $. */
+/* Copies the text with every $ replaced by the dtype's name. */
 static void write_for(char *out, const char *text, const char *name)
 {
     for (; *text; text++)
@@ -254,7 +254,7 @@ TEST(dtypes)
     compare("program (a: bool[9], b: bool[9]) {\n c: bool[9] = and a b\n d: bool[9] = xor c a\n e: bool[9] = not d\n return e\n}");
 }
 
-/* Constants that come late in a group of several blocks: what is filled in the first block must be there in the second. */
+/* A constant that comes late in a group of several blocks, and is set in the first block, must still be set in the second. */
 TEST(late_constants)
 {
     compare(
@@ -270,7 +270,7 @@ TEST(empty_arrays)
             " e: f32[3,4] = dot_general[lhs_contract=(1), rhs_contract=(0)] b a\n return c, d, e\n}");
 }
 
-/* A group may not take in what needs its own results by way of another step. */
+/* A group must not include a step that needs its results through another step. */
 TEST(no_circles)
 {
     compare("program (x: f32[8,8], w: f32[8,8]) {\n a: f32[8,8] = exp x\n s: f32[8] = reduce_sum[axes=(1)] a\n"
@@ -296,7 +296,7 @@ TEST(functions)
             " e: i32[300] = shift_right_arithmetic a b\n f: i32[300] = shift_right_logical a b\n g: i32[300] = xor d e\n"
             " h: i32[300] = sign f\n i: i8[300] = convert_element_type[dtype=i8] g\n k: u16[300] = convert_element_type[dtype=u16] a\n"
             " l: f32[300] = bitcast_convert_type[dtype=f32] g\n return c, g, h, i, k, l\n}");
-    /* what needs no rounding is cut off, zeros of both signs, infinities and NaN too; what is between bf16's numbers is rounded */
+    /* exact conversions truncate, also zeros of both signs, infinities and NaN; numbers between bf16's are rounded */
     compare_ways("program (a: bf16[300], b: bf16[300]) {\n z: bf16[300] = broadcast_in_dim[shape=(300), broadcast_dimensions=()] 0:bf16[]\n"
                  " c: bf16[300] = add a b\n d: bf16[300] = max c z\n m: bool[300] = gt c z\n e: bf16[300] = neg d\n f: bf16[300] = abs c\n"
                  " g: bf16[300] = select_n m e f\n h: bf16[300] = mul g a\n i: bf16[300] = min h z\n j: bf16[300] = div i d\n"
@@ -306,7 +306,7 @@ TEST(functions)
             " k: bf16[300] = broadcast_in_dim[shape=(300), broadcast_dimensions=()] 0.7:bf16[]\n c: bf16[300] = mul a b\n"
             " d: bf16[300] = max c z\n m: bool[300] = gt c k\n e: bf16[300] = neg d\n g: bf16[300] = select_n m e k\n"
             " h: bf16[300] = min g b\n i: bf16[300] = mul h h\n j: bf16[300] = abs i\n return d, e, g, h, j\n}");
-    /* far from where they are smooth: only among ourselves */
+    /* where the functions vary too quickly for the reference: only the ways are compared */
     compare_ways("program (a: f32[300]) {\n s: f32[300] = exp a\n t: f32[300] = exp s\n u: f32[300] = exp t\n c: f32[300] = sin u\n"
                  " i: i32[300] = convert_element_type[dtype=i32] u\n j: u8[300] = convert_element_type[dtype=u8] a\n return c, i, j\n}");
 }
@@ -324,7 +324,7 @@ TEST(reductions)
             " c: i32[] = reduce_sum[axes=(0,1)] y\n d: i32[6] = argmax[axis=1, index_dtype=i32] y\n return a, b, c, d\n}");
 }
 
-/* Columns image by image, then over the images; in f32 where that is what is computed. */
+/* Reduces columns within each image, then over the images; in f32 if that is the dtype of the computation. */
 static void reduce_images(mf_reducer how, mf_dtype dtype, const char *in, char *out, int64_t images, int64_t n, int64_t columns)
 {
     mf_dtype computed = mf_dtype_size(dtype) == 2 ? MF_F32 : dtype;
@@ -338,7 +338,7 @@ static void reduce_images(mf_reducer how, mf_dtype dtype, const char *in, char *
     free(made);
 }
 
-/* Cut along what they reduce: the bits are those of the kernel that reduces the whole, or image after image. */
+/* Cut along the reduced axis: the bits are those of the kernel that reduces the whole array, or image by image. */
 TEST(long_reductions_in_pieces)
 {
     static const struct {
@@ -378,7 +378,7 @@ TEST(long_reductions_in_pieces)
     }
 }
 
-/* What is summed is multiplied on the way: the bits are those of the products, reduced image after image. */
+/* The summands are products computed on the fly: the bits are those of the products, reduced image by image. */
 static void check_sum_of_products(const char *product)
 {
     enum { IMAGES = 33, N = 99, COLUMNS = 77 };
@@ -395,7 +395,7 @@ static void check_sum_of_products(const char *product)
             products[i] = x[i] * y[i];
         reduce_images(MF_REDUCE_SUM, MF_F32, (char *)products, (char *)sum, IMAGES, N, COLUMNS);
         CHECK_BYTES(b.out[1][0], sum, sizeof sum);
-        CHECK_EQ_INT(b.kernel[1]->work.steps, 1); /* nobody makes the products */
+        CHECK_EQ_INT(b.kernel[1]->work.steps, 1); /* the products are not stored */
         free(products);
     }
     end(&b);
@@ -430,7 +430,7 @@ TEST(products)
         0);
 }
 
-/* Batches that are cut into tasks, of tiny products, of small ones, and of large ones, of which the last task has fewer. */
+/* Batches that are cut into tasks: of tiny, small and large products; the last task of large ones is smaller. */
 TEST(batches_of_products)
 {
     compare_products(
@@ -449,8 +449,8 @@ TEST(batches_of_products)
         0);
 }
 
-/* Cut along rows, along columns and along the batch, the last task with less; to both dtypes; of transposed operands and written
- * transposed; NaN and infinity on their way. */
+/* Cut along rows, columns and the batch, with a smaller last task; with results of both dtypes; with transposed operands and results; with
+ * NaN and infinity. */
 TEST(products_of_bf16)
 {
     compare_products("program (a: bf16[600,610], b: bf16[610,100]) {\n"
@@ -475,8 +475,8 @@ TEST(products_of_bf16)
         0);
 }
 
-/* Rows of a that lie in several runs: many short ones, few long ones, too short ones; small, with a piece of fewer rows in the end, and of
- * every dtype; and b that all products of a batch have in common. */
+/* The rows of a consist of several contiguous runs: many short ones, few long ones, too short ones; small products, with a smaller last
+ * piece, in every dtype; and all products of a batch share b. */
 TEST(products_of_runs)
 {
     static const struct runs {
@@ -505,7 +505,8 @@ TEST(products_of_runs)
                      0);
 }
 
-/* Written transposed where nothing else reads them: rows and columns swapped, batches moved, both, neither possible, two readers. */
+/* A product is written transposed if nothing else reads it: rows and columns swapped, batches moved, both, neither possible, two
+ * readers. */
 TEST(transposed_products)
 {
     compare("program (a: f32[7,5], b: f32[5,9]) {\n d: f32[7,9] = dot_general[lhs_contract=(1), rhs_contract=(0)] a b\n"
@@ -543,7 +544,7 @@ TEST(convolutions)
     compare_products("program (x: f32[2,9,8,3], w: f32[3,3,3,4]) {\n y: f32[2,4,3,4] = conv_general_dilated[window_strides=(2,2),"
                      " padding_low=(0,0), padding_high=(0,0), lhs_dilation=(1,1), rhs_dilation=(1,1), " SPECS "] x w\n return y\n}",
                      4);
-    /* to the operand: stride 2, then stride 1 */
+    /* gradient by the operand: stride 2, then stride 1 */
     compare_products(
         "program (g: f32[2,4,3,4], w: f32[3,3,3,4]) {\n r: f32[3,3,3,4] = rev[axes=(0,1)] w\n"
         " y: f32[2,9,8,3] = conv_general_dilated[window_strides=(1,1), padding_low=(2,2), padding_high=(2,3), lhs_dilation=(2,2),"
@@ -556,7 +557,7 @@ TEST(convolutions)
         " rhs_dilation=(1,1), lhs_spec=(0,3,1,2), rhs_spec=(2,3,0,1), out_spec=(0,3,1,2), feature_group_count=1,"
         " batch_group_count=1] g r\n return y, r\n}",
         0);
-    /* transposed convolutions: nobody has reversed the kernel */
+    /* transposed convolutions, whose kernel is not reversed */
     static const char *const types[] = { "f32", "bf16", "f16" };
     for (int i = 0; i < 3; i++) {
         char text[1024];
@@ -569,7 +570,7 @@ TEST(convolutions)
                   types[i]);
         compare_products(text, 0);
     }
-    /* to the kernel: the forward stride is a dilation now */
+    /* gradient by the kernel: the forward stride becomes a dilation */
     compare_products(
         "program (x: f32[2,9,8,3], g: f32[2,4,3,4]) {\n"
         " y: f32[3,3,3,4] = conv_general_dilated[window_strides=(1,1), padding_low=(0,0), padding_high=(0,-1), lhs_dilation=(1,1),"
@@ -581,7 +582,7 @@ TEST(convolutions)
                      0);
 }
 
-/* What a gradient's padding and dilation add when the kernel that meets them is not finite: both ways to a gradient, and a batch. */
+/* The zeros that a gradient's padding and dilation add count if the kernel is not finite: in both gradients, and in a batch. */
 TEST(zeros_of_convolutions_count)
 {
     compare_sums("program (g: f32[2,4,3,4], v: f32[3,3,3,4]) {\n a: f32[3,3,3,4] = log v\n w: f32[3,3,3,4] = copy a\n"
@@ -638,8 +639,8 @@ TEST(large_convolutions)
     }
 }
 
-/* What goes by tiles, with infinities here and there: they reach what they are multiplied with, and no further. Forward, to the operand and
- * to the kernel; some images have none. */
+/* Winograd convolutions with single infinities: these reach only the results that they contribute to. Forward, by the operand and by the
+ * kernel; some images have none. */
 TEST(infinities_in_tiles)
 {
     static const char infinite[] = " z: f32[3,12,10,16] = broadcast_in_dim[shape=(3,12,10,16), broadcast_dimensions=()] 0:f32[]\n"
@@ -697,7 +698,7 @@ TEST(donated_operands_are_written_over)
 }
 
 /* The same elements in one array and cut into several give the same bits. */
-/* Result 0 may lie where the operand lay; result 1 is the operand as it was. */
+/* Result 0 may use the operand's memory; result 1 is the operand, unchanged. */
 TEST(a_donated_operand_that_is_a_result_too)
 {
     bench b = { 0 };
@@ -759,7 +760,7 @@ TEST(sums_over_members)
     }
 }
 
-/* One kernel on several threads at once, each with its own scratch and results. */
+/* One kernel on several threads at the same time, each with its own scratch memory and results. */
 typedef struct runner {
     bench *b;
     pthread_t thread;
@@ -806,7 +807,7 @@ TEST(threads_share_a_kernel)
     end(&b);
 }
 
-/* What members of a collective may bring: numbers that round, both zeros, and for extrema NaN of both signs. */
+/* Operands of a collective: numbers that need rounding, both zeros and, for extrema, NaN of both signs. */
 static void fill_member(mf_dtype dtype, bool extremum, void *p, int count, uint32_t *state)
 {
     for (int i = 0; i < count; i++) {
@@ -837,7 +838,7 @@ TEST(both_backends_reduce_over_members_to_the_same_bits)
                     fill_member(dtypes[d], how >= MF_REDUCE_MAX, x[i], N, &state);
                 for (int i = 0; i < n; i++)
                     in[i] = x[i];
-                for (int k = 0; k < 2; k++) { /* cut at different places, and written past the caches */
+                for (int k = 0; k < 2; k++) { /* cut at different places, and with non-temporal stores */
                     backends[k]->reduce(how, dtypes[d], in, n, out[k], N, 0, k ? 1001 : N);
                     if (k)
                         backends[k]->reduce(how, dtypes[d], in, n, out[k], LARGE, 1001, N);
@@ -861,7 +862,7 @@ static bool llvm_is_loaded(void)
     return found;
 }
 
-/* Runs before all tests: later ones may load it. */
+/* Set before all tests, because later ones may load LLVM. */
 static bool loaded_by_tiny;
 __attribute__((constructor)) static void try_tiny(void)
 {

@@ -1,4 +1,5 @@
-/* Division by what stays the same in a compiled loop, bit by bit against the division, over the exponents of both and with what is special. */
+/* Division by a loop invariant in a compiled loop, compared bit by bit with plain division, over the exponents of both operands and with
+ * special values. */
 #include "backend/native/llvm/tier_up.h"
 #include "check.h"
 #include "ops/ops.h"
@@ -6,7 +7,7 @@
 
 #include <math.h>
 
-enum { ROWS = 255, COLUMNS = 96 }; /* a row an exponent */
+enum { ROWS = 255, COLUMNS = 96 }; /* one row for each exponent */
 
 static uint32_t next(uint32_t *seed) { return *seed = *seed * 1664525u + 1013904223u; }
 
@@ -17,7 +18,7 @@ static float from_bits(uint32_t bits)
     return x;
 }
 
-/* Mantissas anywhere, or near one of the ends. */
+/* Random mantissas, or mantissas near one end of the range. */
 static uint32_t mantissa(uint32_t *seed)
 {
     uint32_t m = next(seed) >> 9;
@@ -28,8 +29,8 @@ static uint32_t mantissa(uint32_t *seed)
     }
 }
 
-/* A row an exponent, so that most vectors have only numbers of the usual range; the first row zeros; the last third of each with something
- * special in it. */
+/* One row for each exponent, so that most vectors have only normal numbers; the first row is zero; the last third of each row contains
+ * special values. */
 static void fill(float x[ROWS][COLUMNS])
 {
     static const float special[] = { 0, -0.0f, INFINITY, -INFINITY, NAN, 0x1p-149f, -0x1p-126f, 0x1.fffffep127f };
@@ -119,7 +120,7 @@ static float divisor(int i, uint32_t *seed)
     return i < count ? odd_divisors[i] : from_bits((127 - 20 + next(seed) % 40) << 23 | mantissa(seed));
 }
 
-/* divisors: one, or one a row. */
+/* divisors: one, or one for each row. */
 static void check_divided(const char *text, int divisors, int rounds)
 {
     static float x[ROWS][COLUMNS], z[ROWS][COLUMNS];
@@ -151,7 +152,7 @@ TEST(by_one_a_row)
                   ROWS, 100);
 }
 
-/* As softmax does: by what the row comes to. */
+/* As in softmax: division by a reduction of the row. */
 TEST(by_the_greatest_of_the_row)
 {
     static float x[ROWS][COLUMNS], z[ROWS][COLUMNS];

@@ -1,5 +1,5 @@
-/* Ops with a kernel of their own in the engine, at sizes that are cut into tasks and blocks, and at odd ones: the same bits as the
- * reference, for every dtype, also of operands that are views or held once. NaN's payloads are exempt. */
+/* Ops with their own kernels in the engine, at sizes that are cut into tasks and blocks, and at odd sizes: the same bits as the reference
+ * for every dtype, also with operands that are views or held once. NaN payloads may differ. */
 #include "check.h"
 #include "ops/ops.h"
 #include "runtime/compile/segment_compiler.h"
@@ -16,7 +16,8 @@ static uint32_t noise(uint32_t *state)
     return *state >> 8;
 }
 
-/* Few enough values for ties; floats have zeros of both signs, infinities and NaN among them, integers the ends of their range. */
+/* Few different values, so that there are ties; floats include zeros of both signs, infinities and NaN, integers the ends of their
+ * range. */
 static void fill(const mf_type *t, char *p, uint32_t seed)
 {
     int size = mf_dtype_size(t->dtype), part = mf_dtype_is_complex(t->dtype) ? size / 2 : size;
@@ -41,7 +42,7 @@ static void fill(const mf_type *t, char *p, uint32_t seed)
     }
 }
 
-/* Index operands hold numbers around the range of an axis of this length. */
+/* Fills an index operand with numbers in and around the range of an axis of this length. */
 static void fill_indices(const mf_type *t, char *p, int64_t length, uint32_t seed)
 {
     for (int64_t i = 0; i < t->size; i++)
@@ -64,7 +65,7 @@ static bool same(const mf_type *t, const char *a, const char *e, const char *tex
     return true;
 }
 
-/* Both backends on one program. length: the second operand holds indices of an axis of this length; 0: numbers like the others. */
+/* Runs both backends on one program. length: the second operand is indices into an axis of this length; 0: numbers like the others. */
 static void compare(const char *text, int64_t length)
 {
     mf_error_object *error = NULL;
@@ -107,7 +108,7 @@ static void compare(const char *text, int64_t length)
     mf_drop(p);
 }
 
-/* The text with a dtype's name for every $. */
+/* The text with every $ replaced by the dtype's name. */
 static const char *write_for(const char *text, const char *name)
 {
     static char out[4096];
@@ -188,7 +189,7 @@ TEST(windows_that_move)
             " b: f32[1000,300] = add x x\n c: f32[1000,300] = dynamic_update_slice b u i 0:i64[]\n"
             " d: f32[1000,300] = dynamic_update_slice c a i 0:i64[]\n return a, d\n}",
             1000);
-    /* the update lies in the operand itself */
+    /* the update is a view of the operand itself */
     compare("program (x: f32[100], i: i32[]) {\n a: f32[100] = neg x\n b: f32[60] = slice[start=(20), limit=(80), strides=(1)] a\n"
             " c: f32[100] = dynamic_update_slice a b i\n return c\n}",
             100);
@@ -248,7 +249,7 @@ TEST(scatters)
     }
 }
 
-/* What a scatter writes over is made here, of an operand that others read, twice over, or by another scatter. */
+/* A scatter that overwrites its operand: one that is made in the program, read by others, twice over, or made by another scatter. */
 TEST(scatters_over_what_was_made)
 {
     compare("program (x: f32[40,700], i: i32[300,1], u: f32[300,700]) {\n y: f32[40,700] = mul x x\n"
@@ -358,7 +359,8 @@ TEST(the_greatest)
             0);
 }
 
-/* Every 16th element, what a sample of the line takes, is one of the greatest, or of the least; and lines of many equals. */
+/* Every 16th element, which a sample of the line consists of, is one of the greatest or of the least; and lines with many equal
+ * elements. */
 TEST(the_greatest_where_a_sample_is_wrong)
 {
     static const char *const types[] = { "f32", "f64", "i32" };

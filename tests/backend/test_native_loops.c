@@ -1,4 +1,5 @@
-/* Loops as steps of a kernel: what they carry by turns, walk along, and leave to the runtime, against plain loops in C. */
+/* Loops as steps of a kernel: double-buffered carries, stepping along arrays, and the loops left to the runtime, compared with plain loops
+ * in C. */
 #include "backend/native/fusion/loop_step.h"
 #include "backend/native/llvm/tier_up.h"
 #include "check.h"
@@ -7,7 +8,7 @@
 
 #include <math.h>
 
-/* Compiles and runs text as one segment; false after a failed check. */
+/* Compiles and runs a text as one segment; false after a failed check. */
 static bool run(const char *text, const void *const *in, void *const *out)
 {
     mf_error_object *error = NULL;
@@ -58,7 +59,7 @@ TEST(carries_change_places)
     }
 }
 
-/* The carry is a running sum of x w; what comes out is the sum before, and n + 1. */
+/* The carry is a running sum of x * w; the outputs are the previous sum and n + 1. */
 static void check_scan(int length, bool reverse)
 {
     char text[1024];
@@ -116,7 +117,7 @@ TEST(loops_within_loops)
     CHECK(n == 3 && y == 24.0 * 24 * 24);
 }
 
-/* Whether the engine takes the loop in text, the program's last equation. */
+/* Whether the engine accepts the loop in the text, which must be the program's last equation. */
 static bool taken(const char *text)
 {
     mf_error_object *error = NULL;
@@ -158,7 +159,7 @@ TEST(other_loops_are_left_to_the_runtime)
 
 /* ---- loops for parts of the rows */
 
-/* Into how many parts the rows of a scan with this body are cut. */
+/* The number of parts into which the rows of a scan with this body are cut. */
 static int parts_of(const char *body)
 {
     char text[2048];
@@ -196,7 +197,7 @@ TEST(rows_that_have_nothing_to_do_with_each_other_are_cut)
                    " h: f32[16,4] = broadcast_in_dim[shape=(16,4), broadcast_dimensions=()] 2.0:f32[]\n i: f32[16,4] = mul g h\n"
                    " j: f32[16,2] = slice[start=(0,0), limit=(16,2), strides=(1,1)] i\n k: f32[16,4] = concatenate[axis=1] j a\n"
                    " l: f32[16,4] = pad[low=(0,2), high=(0,0), interior=(0,0)] j 0.0:f32[]\n n: f32[16,4] = add k l\n return d, n") == 2);
-    const char *const others[] = { /* rows are summed, turned into columns, moved, joined, are a product's columns, or meet all rows */
+    const char *const others[] = { /* rows that are summed, transposed, moved, joined, a product's columns, or combined with all rows */
                                    " a: f32[4] = reduce_sum[axes=(0)] c\n"
                                    " d: f32[16,4] = broadcast_in_dim[shape=(16,4), broadcast_dimensions=(1)] a\n return d, x",
                                    " d: f32[16,4] = rev[axes=(0)] c\n return d, x",
@@ -214,8 +215,8 @@ TEST(rows_that_have_nothing_to_do_with_each_other_are_cut)
             CHECK_NOTE("case %zu", i);
 }
 
-/* h' = x + h W for 16 sequences, in f64 so that the order of the sums does not matter; what comes out is h', and h before.
- * turned: of each sequence all that it was. */
+/* h' = x + h W for 16 sequences, in f64 so that the order of summation does not matter; the outputs are h' and the previous h. turned: a
+ * sequence's outputs are contiguous. */
 static void check_ops(bool reverse, bool turned)
 {
     enum { STEPS = 40, ROWS = 16, UNITS = 80 };
@@ -264,7 +265,7 @@ TEST(parts_of_the_rows_run_apart)
         check_ops(i & 1, i & 2);
 }
 
-/* An inner loop that is cut into parts for its rows: an outer loop's machine code would know one part alone. */
+/* An inner loop whose rows are cut into parts, in an outer loop: machine code for the outer loop would process one part only. */
 TEST(an_outer_loop_of_parts_computes_all_rows)
 {
     enum { ROWS = 128, UNITS = 32 };
@@ -296,7 +297,7 @@ TEST(an_outer_loop_of_parts_computes_all_rows)
 
 enum { FED_ROWS = 16, FED_UNITS = 80 };
 
-/* h' = x v + h W for 16 sequences of so many steps; `product` makes f of e, and `more` is a result beside. */
+/* h' = x v + h W for 16 sequences of `steps` steps; `product` computes f from e, and `more` is a further result. */
 static void write_fed(char *text, size_t size, int steps, bool reverse, const char *product, const char *state, const char *more)
 {
     snprintf(text, size,
@@ -309,7 +310,7 @@ static void write_fed(char *text, size_t size, int steps, bool reverse, const ch
              steps, steps, steps, product, steps, steps, reverse ? "true" : "false", state, more);
 }
 
-/* Whether the product is computed in the rounds. */
+/* Whether the product is computed in the iterations of the loop. */
 static bool is_fed(int steps, const char *product, const char *state, const char *more)
 {
     char text[1024];
@@ -331,9 +332,9 @@ static bool is_fed(int steps, const char *product, const char *state, const char
 TEST(a_product_that_feeds_a_loop_is_computed_in_its_rounds)
 {
     CHECK(is_fed(1000, PRODUCT, "tanh u", ""));
-    CHECK(!is_fed(100, PRODUCT, "tanh u", ""));           /* not worth it */
-    CHECK(!is_fed(1000, PRODUCT, "tanh u", ", f"));       /* somebody else reads it */
-    CHECK(!is_fed(1000, PRODUCT, "rev[axes=(0)] u", "")); /* the rows meet */
+    CHECK(!is_fed(100, PRODUCT, "tanh u", ""));           /* too few steps */
+    CHECK(!is_fed(1000, PRODUCT, "tanh u", ", f"));       /* it has another reader */
+    CHECK(!is_fed(1000, PRODUCT, "rev[axes=(0)] u", "")); /* the rows are mixed */
 }
 
 TEST(fed_loops_read_their_rows_where_they_lie)

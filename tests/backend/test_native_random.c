@@ -1,6 +1,6 @@
-/* Random programs: chains of elementwise ops, views, reductions and products over a handful of shapes, compiled by the native engine in
- * every way and compared with the reference. What it is after: groups that swallow their own readers, values that share memory while
- * both live, donated operands overwritten too early. All numbers are small integers, so every order of summation is exact. */
+/* Random programs: chains of elementwise ops, views, reductions and products over a few shapes, compiled by the native engine in every way
+ * and compared with the reference. They look for groups that include their own readers, values that share memory while both are live, and
+ * donated operands that are overwritten too early. All numbers are small integers, so every order of summation is exact. */
 #include "backend/native/llvm/tier_up.h"
 #include "check.h"
 #include "ops/ops.h"
@@ -23,7 +23,7 @@ static int pick(random_program *r, int n)
 
 static mf_variable *any(random_program *r) { return r->vars[pick(r, r->count)]; }
 
-/* A variable of this shape: one that is there, or a view or copy of one that makes it so. */
+/* A variable of this shape: an existing one, or a view or copy of one. */
 static mf_variable *alike(random_program *r, const mf_type *t)
 {
     for (int tries = 0; tries < 8; tries++) {
@@ -243,7 +243,7 @@ TEST(out_of_memory_is_an_error)
             mf_alloc_fail_after(0);
             if (!error) {
                 mf_segment_compiler_native.destroy(k);
-                break; /* not so many allocations, or a build that never fails */
+                break; /* fewer allocations than that, or a build without fault injection */
             }
             CHECK_EQ_INT(error->status, MF_ERROR_MEMORY);
             CHECK(!k);

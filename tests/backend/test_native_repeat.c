@@ -1,5 +1,5 @@
-/* Loops as one function (llvm/emit/repeat.c) against their steps, bit by bit: every kind of step within them, what is carried, stacked and read
- * along, loops within loops, and runs that go over from one to the other between two rounds. */
+/* Loops compiled to one function (llvm/emit/repeat.c), compared bit by bit with their steps: every kind of step, carried, stacked and
+ * scanned arrays, nested loops, and calls that switch from steps to the function between two iterations. */
 #include "backend/native/llvm/tier_up.h"
 
 #include <manyfold/debug.h>
@@ -40,7 +40,7 @@ static void add(buffers *b, const mf_type *t, bool fill)
     unsigned char *at = malloc((size_t)t->bytes + 1);
     memset(at, 0x5a, (size_t)t->bytes + 1);
     for (int64_t i = 0; fill && i < t->size; i++) {
-        double x = (double)((i * 7 + b->count * 5) % 23) / 4 - 2; /* with whole numbers, zeros, and both signs */
+        double x = (double)((i * 7 + b->count * 5) % 23) / 4 - 2; /* including integers, zeros, and both signs */
         if (mf_dtype_is_float(t->dtype))
             mf_store_f64(t->dtype, at + i * mf_dtype_size(t->dtype), x);
         else
@@ -71,7 +71,7 @@ static void run(mf_kernel *k, buffers *in, buffers *out)
     free(scratch);
 }
 
-/* The last equation is a loop that gets machine code, and gives what its steps give. */
+/* Checks that the last equation is a loop that is compiled, and gives the same result as its steps. */
 static void agrees(const char *text)
 {
     mf_program *p = parse(text);
@@ -104,7 +104,7 @@ static void agrees(const char *text)
     mf_drop(p);
 }
 
-/* A scan whose body is this, on c: type, w: type and x: type. */
+/* The same for a scan with this body, of c: type, w: type and x: type. */
 static void agrees_on_body(const char *type, const char *stacked, const char *lines, const char *next)
 {
     for (int reverse = 0; reverse < 2; reverse++) {
@@ -201,13 +201,13 @@ TEST(products)
                    "f");
 }
 
-/* A matrix that no round changes is read along its rows or columns, in place or from a copy, in several dtypes. */
+/* A loop-invariant matrix is read along its rows or columns, in place or from a copy, in several dtypes. */
 TEST(products_with_a_constant_matrix)
 {
     static const int sizes[][2] = { { 64, 64 }, { 40, 50 }, { 5, 33 }, { 100, 3 } };
     static const char *const dtypes[] = { "f32", "f64", "bf16" };
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
-        for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes - (s < 2); d++) { /* of bf16 it would be too long a function */
+        for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes - (s < 2); d++) { /* in bf16 the function would be too long */
             char text[2048];
             int m = sizes[s][0], n = sizes[s][1];
             const char *t = dtypes[d];
@@ -245,7 +245,7 @@ TEST(what_moves)
                    "m");
 }
 
-/* Carries that lie on the stack: changed in place, read once more after the change, in each other's place, in a loop within. */
+/* Carries on the stack: changed in place, read after the change, swapped, in an inner loop. */
 TEST(large_carries)
 {
 #define PLACES "a: f32[300], b: f32[300], i: i32[]"
@@ -311,7 +311,8 @@ static void counts(mf_kernel *k, int32_t from, int32_t to)
         CHECK_EQ_INT(t[i], s[i] + sum);
 }
 
-/* A call that is still at work when its loop is there goes on in it: by the steps alone it would take half a minute. */
+/* A call that is still running when its loop has been compiled continues in the compiled loop: with steps only it would take half a
+ * minute. */
 TEST(a_call_goes_over_between_two_rounds)
 {
     mf_program *p = parse(COUNTING);
@@ -327,7 +328,7 @@ TEST(a_call_goes_over_between_two_rounds)
     mf_drop(p);
 }
 
-/* Kernels end while their loops are being written or compiled; the steps within are gone with them. */
+/* Kernels are destroyed while their loops are being emitted or compiled; the steps inside are gone with them. */
 TEST(kernels_end_meanwhile)
 {
     for (int i = 0; i < 12; i++) {

@@ -1,5 +1,5 @@
-/* Steps that go over the same rows, joined: the same bits as one after the other, by tile kernels and by compiled loops, for softmax, layer
- * norm and their gradients, and for what looks like rows and is not. */
+/* Fused steps over the same rows: the same bits as the separate steps, with tile kernels and compiled loops, for softmax, layer norm and
+ * their gradients, and for similar programs that are not by rows. */
 #include "backend/native/llvm/tier_up.h"
 #include "check.h"
 #include "ops/ops.h"
@@ -14,7 +14,8 @@ typedef struct trial {
     void *in[MOST], *out[MOST];
 } trial;
 
-/* Between -2 and 2, or multiples of 1/8: sums of up to 2^13 products of those are exact in f32 in any order, whatever code multiplies them. */
+/* Between -2 and 2, or multiples of 1/8: sums of up to 2^13 products of these are exact in f32 in any order, whatever code multiplies
+ * them. */
 static void fill(const mf_type *t, char *at, uint32_t seed, bool coarse)
 {
     for (int64_t i = 0; i < t->size; i++, at += mf_dtype_size(t->dtype)) {
@@ -81,7 +82,7 @@ static void check_near(const trial *a, const trial *reference)
     }
 }
 
-/* Alone and joined, by tiles and loops: the same bits, and what the reference has, nearly. */
+/* Separate and fused, with tiles and loops: the same bits, and nearly the reference's result. */
 static void compare(const char *text)
 {
     trial reference, alone, joined;
@@ -109,7 +110,7 @@ static void compare(const char *text)
 
 static char *sized(const char *format, int rows, int columns)
 {
-    /* R and C in the text stand for the numbers */
+    /* replaces R and C in the text by the numbers */
     static char text[8192];
     size_t n = 0;
     for (; *format && n < sizeof text - 24; format++)
@@ -121,7 +122,7 @@ static char *sized(const char *format, int rows, int columns)
     return text;
 }
 
-/* One row and many, shorter than a vector, with a rest, more than a chunk of the reduction. */
+/* One row and many; rows shorter than a vector, with a remainder, longer than a chunk of the reduction. */
 static void compare_sizes(const char *format)
 {
     static const int sizes[][2] = { { 1, 5 }, { 3, 1 }, { 7, 16 }, { 37, 100 }, { 5, 517 }, { 3, 4096 }, { 2, 9001 }, { 600, 64 } };
@@ -167,7 +168,7 @@ TEST(softmax_of_any_size) { compare_sizes(softmax); }
 TEST(cross_entropy_and_its_gradient) { compare_sizes(cross_entropy); }
 TEST(layer_norm_with_a_sum_over_rows) { compare_sizes(layer_norm); }
 
-/* NaN wins in a greatest and a least, +0 is above -0. Which NaN is free: only that it is one is compared. */
+/* NaN is the result of max and min, +0 is above -0. Which NaN it is may differ. */
 TEST(extremes_of_nan_and_zeros)
 {
     compare_sizes(
@@ -230,7 +231,7 @@ TEST(rows_reversed_inside)
             " return f\n}");
 }
 
-/* Operands whose columns do not lie side by side. */
+/* Operands whose columns are not adjacent. */
 TEST(columns_backwards_and_apart)
 {
     static const char *const reads[] = {
@@ -260,7 +261,7 @@ TEST(half_of_the_rows)
             " return i\n}");
 }
 
-/* Two reductions, of which one needs a sum over everything that the other made. */
+/* Two reductions; one needs a sum over everything that the other computed. */
 TEST(a_sum_over_all_in_between)
 {
     compare("program (a: f32[50,20]) {\n b: f32[50] = reduce_sum[axes=(1)] a\n c: f32[] = reduce_sum[axes=(0)] b\n"
@@ -272,7 +273,7 @@ TEST(a_sum_over_all_in_between)
 
 static int joined_steps(const char *text)
 {
-    /* the dump says how many steps were joined */
+    /* the dump tells how many steps were fused */
     trial t;
     if (!start(&t, text))
         return -1;
@@ -315,7 +316,7 @@ TEST(large_ones_are_joined_by_themselves)
 
 #define CONVOLVED "lhs_spec=(0,3,1,2), rhs_spec=(2,3,0,1), out_spec=(0,3,1,2), " ONES
 
-/* R images of C channels. Some are a call's, some fill several; one is too small for a block of its own. */
+/* R images of C channels. Some fit several into a call, some need several calls; one is too small for its own block. */
 static void compare_images(const char *format)
 {
     static const int sizes[][2] = { { 1, 8 }, { 6, 8 }, { 5, 8 }, { 7, 32 }, { 4, 1 } };
@@ -344,7 +345,7 @@ TEST(back_through_a_pool_and_a_convolution)
                    " t: f32[R,16,16,C] = tanh y\n return t, k\n}");
 }
 
-/* Where one program has both, the maximum tells where it found what, and equal ones and padding count: the first of the window wins. */
+/* If a program has both, the maximum records positions, so ties and padding matter: the first in the window wins. */
 TEST(a_maximum_and_its_gradient)
 {
     static const char *const windows[] = {
@@ -367,8 +368,8 @@ TEST(a_maximum_and_its_gradient)
     }
 }
 
-/* e dies in the joined step, and a result takes its memory: one made of it element by element, or after it was read. But not where every
- * row reads its first one, where it is read again later, or where what is made of an element needs its neighbours. */
+/* e is last used in the fused step, and a result takes its memory: one computed elementwise from it, or after it was read. But not if every
+ * row reads e's first row, if e is read again later, or if an element needs its neighbours. */
 TEST(what_is_made_lies_where_an_operand_lay)
 {
     static const char *const bodies[] = {
@@ -397,7 +398,7 @@ TEST(what_is_made_lies_where_an_operand_lay)
 
 #define OVER_IMAGES "lhs_spec=(3,0,1,2), rhs_spec=(3,0,1,2), out_spec=(2,3,0,1), " ONES
 
-/* A batch whose images are one slot, several, with a rest in the last call. */
+/* A batch whose images take one slot, several, or a remainder in the last call. */
 static void compare_sums(const char *format)
 {
     static const int sizes[][2] = { { 1, 8 }, { 5, 8 }, { 24, 8 }, { 33, 4 }, { 64, 16 }, { 70, 1 } };
@@ -405,7 +406,7 @@ static void compare_sums(const char *format)
         compare(sized(format, sizes[i][0], sizes[i][1]));
 }
 
-/* The cotangent k of images of `side` x `side`, which are `pooled` x `pooled` behind a pool. */
+/* The cotangent k of `side` x `side` images, which a pooling reduces to `pooled` x `pooled`. */
 #define BACK(side, pooled)                                                                                                              \
     "program (e: f32[R," side "," side ",16], g: f32[R," pooled "," pooled ",16], x: f32[R," side "," side ",C], w: f32[3,3,C,16]) {\n" \
     " z: f32[R," side "," side ",16] = broadcast_in_dim[shape=(R," side "," side ",16), broadcast_dimensions=()] 0.0078125:f32[]\n"     \
@@ -417,7 +418,7 @@ static void compare_sums(const char *format)
 
 TEST(sums_over_images) { compare_sums(BACK("16", "8") TO_IMAGES("16") "k r\n t: f32[R,16,16,C] = tanh y\n return s, d, t\n}"); }
 
-/* A fold wants more images at once than are at hand, and what it is made of stays until then. */
+/* A fold needs more images than are available at a time, so its operands are kept until then. */
 TEST(sums_over_large_images)
 {
     static const char text[] = BACK("64", "32") TO_IMAGES("64") "k r\n return s, d, y\n}";
@@ -425,12 +426,12 @@ TEST(sums_over_large_images)
     compare(sized(text, 7, 1));
 }
 
-/* What waits for a sum is not overwritten by what is made of it, though nobody else reads it. */
+/* An operand that waits for a sum is not overwritten by values computed from it, even if nothing else reads it. */
 TEST(sums_of_what_others_could_overwrite)
 {
     static const char text[] = BACK("64", "32") " l: f32[R,64,64,16] = tanh k\n" TO_IMAGES("64") "l r\n return s, d, y\n}";
     compare(sized(text, 12, 1));
-    /* an operand, which is not needed afterwards either */
+    /* an operand that is not needed afterwards, either */
     compare(sized("program (p: f32[R,64,64,C], e: f32[R,64,64,16], g: f32[R,32,32,16], w: f32[3,3,C,16]) {\n"
                   " a: f32[R,64,64,C] = broadcast_in_dim[shape=(R,64,64,C), broadcast_dimensions=()] 0.0078125:f32[]\n"
                   " b: f32[R,64,64,C] = mul p a\n x: f32[R,64,64,C] = sort[axis=0, keys=1] b\n"
@@ -440,10 +441,10 @@ TEST(sums_of_what_others_could_overwrite)
                   12, 1));
 }
 
-/* Such sums have a place of their own nevertheless, each time. */
+/* Unread sums still have their own memory, each time. */
 TEST(sums_that_nobody_reads) { compare_sums(BACK("16", "8") TO_IMAGES("16") "k r\n t: f32[R,16,16,C] = tanh y\n return t\n}"); }
 
-/* A sum that is as long as there are images is still no row's. */
+/* A sum whose length equals the number of images is still not by rows. */
 TEST(sums_that_are_used_afterwards)
 {
     compare(sized(BACK("16", "8")
@@ -453,7 +454,7 @@ TEST(sums_that_are_used_afterwards)
                   16, 8));
 }
 
-/* The zeros beside an image meet a cotangent that is no number. */
+/* The padding zeros are multiplied with a cotangent that is NaN or infinite. */
 TEST(sums_of_what_is_no_number)
 {
     compare_sums(BACK("16", "8") " c: f32[R,16,16,16] = broadcast_in_dim[shape=(R,16,16,16), broadcast_dimensions=()] 1.9999:f32[]\n"

@@ -1,5 +1,5 @@
-/* The second compile tier from inside: loops swapped in under running calls, kernels that end while theirs is being made, memory that runs
- * out meanwhile. */
+/* The internals of the second compile tier: loops swapped in during calls, kernels destroyed while their loops are being compiled, and
+ * memory that runs out meanwhile. */
 #include "backend/native/llvm/tier_up.h"
 
 #include <manyfold/debug.h>
@@ -75,7 +75,7 @@ typedef struct runner {
     mf_kernel *k;
     const operands *expected;
     _Atomic bool *swapped;
-    int before, after, wrong; /* runs that began before and after the loop was known to be there */
+    int before, after, wrong; /* runs that began before, and after, the loop was known to be compiled */
 } runner;
 
 static void *run_on(void *context)
@@ -108,7 +108,7 @@ TEST(loops_are_swapped_in_under_running_calls)
         runners[i] = (runner){ .k = k, .expected = &expected, .swapped = &swapped };
         pthread_create(&threads[i], NULL, run_on, &runners[i]);
     }
-    while (mf_compiler_read().loops == before) /* they run until it is there */
+    while (mf_compiler_read().loops == before) /* they run until it is compiled */
         nanosleep(&(struct timespec){ 0, 1000000 }, NULL);
     atomic_store(&swapped, true);
     for (int i = 0; i < THREADS; i++) {
@@ -118,7 +118,7 @@ TEST(loops_are_swapped_in_under_running_calls)
     CHECK(mf_compiler_read().seconds > 0);
     CHECK_EQ_INT(mf_compiler_read().waiting, 0);
     mf_program *q;
-    mf_kernel *again = compile(&q, LARGE, MF_TIERS_BACKGROUND); /* finds the loop */
+    mf_kernel *again = compile(&q, LARGE, MF_TIERS_BACKGROUND); /* finds the compiled loop */
     REQUIRE(again);
     CHECK_EQ_INT(mf_compiler_read().loops, before + 1);
     CHECK(!run(again, &expected));
@@ -131,7 +131,7 @@ TEST(loops_are_swapped_in_under_running_calls)
     operands_free(&expected);
 }
 
-/* Kernels end right after they have asked, while theirs is being written or compiled, and after it was swapped in. */
+/* Kernels are destroyed right after requesting a loop, while it is being emitted or compiled, and after it was swapped in. */
 TEST(kernels_end_while_loops_are_made)
 {
     for (int i = 0; i < 12; i++) {
@@ -163,7 +163,7 @@ TEST(a_loop_that_cannot_be_made_leaves_the_tiles)
         CHECK(!run(k, &first));
         for (int r = 0; r < 60; r++)
             CHECK(!run(k, &o));
-        mf_alloc_fail_after(n); /* the thread's own, in a build that can */
+        mf_alloc_fail_after(n); /* fails an allocation of the thread, in builds with fault injection */
         mf_tier_up_drain();
         mf_alloc_fail_after(0);
         CHECK(!run(k, &o));

@@ -1,6 +1,6 @@
-/* The two compile tiers from outside: the same bits by every tier, every instruction set and for any number of workers; processes that end
- * while loops are made; settings that do not exist. Each runs in a child: this program again, with the name of a part that does nothing
- * otherwise. */
+/* The two compile tiers, tested from outside: the same bits with every tier, every instruction set and any number of workers; processes
+ * that end while loops are being compiled; invalid settings. Each case runs in a child process: this program again, with the name of a part
+ * that is empty otherwise. */
 #include <manyfold.h>
 
 #include "backend/native/kernels/dnnl/dnnl.h"
@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* backend/native/native.h, whose names are not the public ones */
+/* backend/native/native.h cannot be included here: its names are not public */
 void mf_tier_up_drain(void);
 bool mf_native_runs_here(void);
 
@@ -28,7 +28,8 @@ bool mf_native_runs_here(void);
 
 extern char **environ;
 
-/* This program's part, with the environment's NAME=value, ...; gives its status and what it wrote to the file MF_TEST_RESULT. */
+/* Runs a part of this program in a child with NAME=value, ... in its environment; returns its status and what it wrote to the file
+ * MF_TEST_RESULT. */
 static int child(const char *part, const char *const *set, char *text, size_t size)
 {
     char path[PATH_MAX], name[64], file[] = "/tmp/manyfold_tiers_XXXXXX", *arguments[] = { path, name, NULL }, *kept[8][2];
@@ -93,7 +94,7 @@ static mf_value reduced(mf_value x)
                     mf_pmean(mf_astype(mf_mul(mf_astype(m, MF_BF16), 3), MF_F32), "i"));
 }
 
-/* Each program many times, so that loops are swapped in between; the runs agree among themselves or there is no hash. */
+/* Runs each program many times, so that loops are swapped in between; the runs must agree, or there is no hash. */
 TEST(part_bits)
 {
     if (!getenv("MF_TEST_RESULT"))
@@ -121,7 +122,7 @@ TEST(part_bits)
     put_result(text);
 }
 
-/* The bits under these settings, which are those of the settings before. */
+/* Checks that the bits under these settings are those under the settings before. */
 static void same_bits(const char *const *set, char expected[64])
 {
     char text[256];
@@ -159,7 +160,7 @@ TEST(instruction_sets_give_the_same_bits)
 
 /* ------------------------------------------------------------------ zeros of both signs */
 
-/* The ops below only choose among their operands, and neg turns the order, so where 1 and -1 stand for 0 and -0 they must choose alike. */
+/* The ops below only select among their operands, and neg reverses the order, so they must select alike if 1 and -1 replace 0 and -0. */
 static mf_value whole_max(mf_value x) { return mf_max(x); }
 static mf_value whole_min(mf_value x) { return mf_min(x); }
 static mf_value row_max(mf_value x) { return mf_max(x, 1); }
@@ -199,7 +200,7 @@ static const struct {
 #undef CHOOSES
 };
 
-/* Mostly of one sign, so that the other one decides. */
+/* Mostly one sign, so that the few elements of the other sign decide the result. */
 static mf_value marks_of(mf_dtype dtype, int mostly)
 {
     float at[96 * 70];
@@ -244,7 +245,7 @@ TEST(every_path_orders_zeros_by_their_signs)
 
 /* ------------------------------------------------------------------ oneDNN's instruction sets */
 
-/* The code for a product, which names its instruction set. */
+/* The kernel for a product, whose name contains its instruction set. */
 TEST(part_products)
 {
     if (!getenv("MF_TEST_RESULT"))
@@ -271,14 +272,14 @@ TEST(a_cap_holds_for_products)
         for (int k = 1; k <= i; k++)
             if (!CHECK(!strstr(text, above[k])))
                 CHECK_NOTE("%s: %s", caps[i], text);
-        if (i > 1) /* what is only emulated is not used */
+        if (i > 1) /* emulated instruction sets are not used */
             CHECK_CONTAINS(text, "\nnone\n");
     }
 }
 
 /* ------------------------------------------------------------------ ends */
 
-static double wave_factor; /* another loop for each */
+static double wave_factor; /* makes each loop a different one */
 static mf_value waves(mf_value x) { return mf_add(mf_mul(mf_sin(x), mf_cos(x)), mf_tanh(mf_exp(mf_mul(x, wave_factor)))); }
 
 static mf_value wave_input(int64_t size) { return mf_div(mf_astype(mf_arange(size, MF_I32), MF_F32), (double)size); }
@@ -289,7 +290,7 @@ static int64_t loops_asked_for(void)
     return c.loops + c.failures + c.waiting;
 }
 
-/* Until its loop has been asked for. */
+/* Runs until the loop has been requested. */
 static void run_waves(int64_t size)
 {
     MF_SCOPE;
@@ -317,7 +318,7 @@ static void *exit_on_thread(void *user)
     exit(check_failures ? 1 : 0);
 }
 
-/* Asks for a loop and ends so many milliseconds later. */
+/* Requests a loop and ends the process some milliseconds later. */
 TEST(part_end)
 {
     if (!getenv("MF_TEST_RESULT"))
@@ -326,7 +327,7 @@ TEST(part_end)
     run_waves(100000);
     if (way_is("clear"))
         mf_clear_caches();
-    if (way_is("thread")) /* one that has never called the library may not end the process while libLLVM is loaded */
+    if (way_is("thread")) /* ended by a thread that has never called the library, while libLLVM is loaded */
         mf_tier_up_drain();
     if (way_is("thread") || way_is("using thread")) {
         pthread_create(&other, NULL, exit_on_thread, way_is("thread") ? NULL : &other);
@@ -338,7 +339,7 @@ TEST(part_end)
         exit(check_failures ? 1 : 0);
 }
 
-/* Before, in and after the loading of libLLVM and the compilation. */
+/* Ends before, during and after the loading of libLLVM and the compilation. */
 static void end_all_ways(const char *tier, int from_ms, int to_ms)
 {
     static const char *const ways[] = { "return", "exit", "thread", "using thread", "clear" };
@@ -374,13 +375,13 @@ static void fork_once(void)
     pid_t pid = fork();
     if (pid == 0) {
         mf_value v = mf_add(1, 2);
-        exit(mf_is_error(v) ? 0 : 1); /* with all handlers, libLLVM's too */
+        exit(mf_is_error(v) ? 0 : 1); /* runs all exit handlers, including libLLVM's */
     }
     CHECK(pid > 0 && waitpid(pid, &status, 0) == pid);
     CHECK_EQ_INT(status, 0);
 }
 
-/* Before, in and after the loading of libLLVM and many compilations. The parent goes on. */
+/* Forks before, during and after the loading of libLLVM and many compilations. The parent continues. */
 TEST(part_fork)
 {
     if (!getenv("MF_TEST_RESULT"))
@@ -399,7 +400,7 @@ TEST(part_fork)
 TEST(processes_fork_while_loops_are_made)
 {
     NEEDS_NATIVE();
-    /* In a child, what the parent's threads have is a leak to a checker. */
+    /* A leak checker reports memory of the parent's threads as leaked in a child. */
     static const char *const set[] = { "MF_COMPILE_TIER=background", "ASAN_OPTIONS=detect_leaks=0", NULL };
     char text[4096];
     for (int i = 0; i < 3; i++)

@@ -1,5 +1,6 @@
-/* Maps out of random programs (generate.h), and their derivatives, over processes as in one: equal bits, however their devices are
- * spread. The processes are threads (threads_comm.h). A failure prints the seed; MF_DIFF_SEED and MF_DIFF_COUNT choose the programs. */
+/* Maps of random programs (generate.h) and their derivatives, over several processes and in one process: equal bits, however the devices
+ * are divided. The processes are threads (threads_comm.h). A failure prints the seed; MF_DIFF_SEED and MF_DIFF_COUNT choose the
+ * programs. */
 #include "check.h"
 #include "generate.h"
 #include "ops/params.h"
@@ -16,13 +17,13 @@ enum { MOST = 64, DEVICES = GENERATED_DEVICES };
 
 typedef enum way { AS_IT_IS, FORWARD, REVERSE, WAYS } way;
 
-typedef struct part { /* what one process has: or one alone, all rows */
+typedef struct part { /* the rows that one process has; all rows for a single process */
     int row_count, rows[DEVICES];
     unsigned char *out[MOST];
     char error[512];
 } part;
 
-typedef struct whole { /* operands, or results */
+typedef struct whole { /* whole operands or results */
     int count;
     const mf_type *types[MOST];
     int64_t axes[MOST];
@@ -45,7 +46,7 @@ static const mf_type *with_rows(const mf_type *t, int64_t axis, int64_t rows)
     return axis == INT64_MIN ? t : mf_type_insert_axis(mf_type_without_axis(t, (int)axis), (int)axis, rows);
 }
 
-/* Those rows of a whole array along this axis, one after the other; all of it where it is not mapped. */
+/* Copies the process's rows of a whole array along this axis; the whole array if the axis is not mapped. */
 static unsigned char *rows_of(const unsigned char *from, const mf_type *t, int64_t axis, const part *p)
 {
     unsigned char *out = malloc((size_t)t->bytes + 1), *to = out;
@@ -75,7 +76,7 @@ static unsigned char *numbers(const mf_type *t, uint64_t seed)
 
 /* ------------------------------------------------------------------ running */
 
-/* The map alone, as a process with these rows has it. */
+/* The program of the map for a process with these rows. */
 static mf_program *map_of(const trial *t, const part *p, mf_error_object **error)
 {
     mf_pmap_params map = *t->map;
@@ -90,7 +91,7 @@ static mf_program *map_of(const trial *t, const part *p, mf_error_object **error
     return mf_program_of_eqn(NULL, &mf_op_pmap, &map, types, t->map_in, error);
 }
 
-/* A tangent of each operand and result that has one. */
+/* The forward-mode derivative, with a tangent for each operand and result that has one. */
 static mf_program *forward_of(const mf_program *p, mf_error_object **error)
 {
     bool has[MOST], gives[MOST];
@@ -101,7 +102,7 @@ static mf_program *forward_of(const mf_program *p, mf_error_object **error)
     return mf_jvp_program(p, NULL, has, gives, error);
 }
 
-/* Takes a cotangent of each result that has one, gives those of the operands. */
+/* The reverse-mode derivative: cotangents of the results to cotangents of the operands. */
 static mf_program *reverse_of(const mf_program *p, mf_error_object **error)
 {
     mf_program *forward = NULL, *backward = NULL;
@@ -114,7 +115,7 @@ static mf_program *reverse_of(const mf_program *p, mf_error_object **error)
                 **out = in + p->in_count, **back = out + p->out_count;
     for (int i = 0; i < p->in_count; i++)
         in[i] = mf_builder_input(&b, p->in[i]->type);
-    mf_inline(&b, forward, in, out); /* the residuals stand where the backward program takes them */
+    mf_inline(&b, forward, in, out); /* the residuals are inputs of the backward program */
     for (int i = residuals; i < backward->in_count; i++)
         back[i] = mf_builder_input(&b, backward->in[i]->type);
     mf_inline(&b, backward, back, back);
@@ -170,7 +171,7 @@ static void run_rank(void *context, int rank)
     mf_drop(error);
 }
 
-/* Each index to a process, at random or one after the other; nobody goes without. Devices are numbered process by process. */
+/* Assigns each index to a process, at random or consecutively; each process has one. Devices are numbered process by process. */
 static bool spread(trial *t, uint64_t *random)
 {
     int64_t n = t->map->axis_size, inside = mf_program_replicas(t->map->program), ids[DEVICES], next = 0;
@@ -237,7 +238,7 @@ static void put(whole *w, const mf_type *t, int64_t axis)
     w->axes[w->count++] = axis;
 }
 
-/* All operands and results of the map, then what the derivative takes and gives besides. */
+/* Lays out all operands and results of the map, then the additional ones of the derivative. */
 static void lay_out(trial *t, const mf_eqn *e)
 {
     t->map = e->params;
@@ -257,7 +258,7 @@ static void lay_out(trial *t, const mf_eqn *e)
 
 static int runs[WAYS], jobs;
 
-/* A derivative that there is none of is no fault. */
+/* A derivative that does not exist is no failure. */
 static bool run_alone(trial *t, uint64_t seed)
 {
     mf_error_object *error = run_part(t, &t->alone);

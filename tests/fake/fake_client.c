@@ -16,8 +16,8 @@
 /* ---- memory */
 
 _Atomic int fake_buffers, fake_reads;
-static _Thread_local bool fetching;                         /* of a run's operands: no read of the host's */
-static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER; /* of any buffer: one that is open stays so until its opener shuts it */
+static _Thread_local bool fetching;                         /* while a run's operands are read, which does not count in fake_reads */
+static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER; /* held while a buffer is readable, by the thread that made it so */
 
 static size_t pages(const mf_buffer *b)
 {
@@ -60,7 +60,7 @@ static bool from_host(mf_buffer *b, const void *bytes)
 static mf_error_object *to_host(const mf_buffer *b, int64_t from, int64_t count, void *out)
 {
     if (b->ready && atomic_load(&b->ready->state) != 1)
-        abort(); /* nobody has waited */
+        abort(); /* read without waiting */
     fake_reads += !fetching;
     open_buffer(b);
     memcpy(out, (const char *)b->data + from, (size_t)count);
@@ -78,11 +78,11 @@ typedef struct callback {
 
 typedef struct event {
     mf_future future;
-    mf_future *after; /* the CPU's run that it waits for first; NULL: none */
+    mf_future *after; /* the CPU's run, which it waits for first; NULL: none */
     callback *callbacks;
 } event;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all events and deliveries */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all events and deliveries */
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 
 static void event_destroy(mf_object *o)
@@ -136,7 +136,7 @@ static event *event_new(mf_future *after)
     return e;
 }
 
-/* error: what it failed with, or NULL. */
+/* error: the failure, or NULL. */
 static void event_end(mf_future *f, const mf_error_object *error)
 {
     pthread_mutex_lock(&lock);
@@ -154,9 +154,9 @@ static void event_end(mf_future *f, const mf_error_object *error)
     }
 }
 
-/* ---- operands: to the CPU, once they are there */
+/* ---- operands: copied to the CPU when they are ready */
 
-/* The same devices of another client. */
+/* The sharding on the same devices of another client. */
 static const mf_sharding *as_on(const mf_client *client, const mf_sharding *p)
 {
     return p->committed ? mf_sharding_get(client, p->axis_count, p->axes, p->device_count, p->devices) : mf_sharding_default(client);
@@ -182,7 +182,7 @@ static void operand_came(void *context)
     mf_future *coming = mf_retain(o->to->future);
     mf_error_object *error = coming ? mf_retain(f->error) : NULL;
     mf_drop(o->from);
-    mf_drop(o->to); /* now: once it has come, it is the run's alone */
+    mf_drop(o->to); /* before the event: from then on only the run may hold it */
     free(o);
     if (coming)
         event_end(coming, error);
@@ -190,7 +190,7 @@ static void operand_came(void *context)
     mf_drop(coming);
 }
 
-/* What the CPU computes with; a is being read, or donated. NULL: memory is out. */
+/* The CPU's copy of a, which is being read or donated. NULL if out of memory. */
 static mf_array *fetch(mf_array *a, bool donated)
 {
     int64_t low, bytes;
@@ -216,13 +216,13 @@ static mf_array *fetch(mf_array *a, bool donated)
     return to;
 }
 
-/* ---- results: a thread brings them to the devices, call by call */
+/* ---- results: a thread delivers them to the devices, call by call */
 
 typedef struct delivery {
     struct delivery *next;
     event *over;
     int count;
-    mf_array **from, **to; /* the CPU's, and ours */
+    mf_array **from, **to; /* the CPU's arrays, and this client's */
 } delivery;
 
 static delivery *queue, **queue_end = &queue;
@@ -242,7 +242,7 @@ static void drop_all(mf_array **arrays, int count)
         mf_drop(arrays[i]);
 }
 
-/* The parts of that device, or of all others. */
+/* Delivers the parts of one device or, if not of_it, of all others. */
 static mf_error_object *deliver_parts(mf_array *to, const mf_literal *l, int device, bool of_it)
 {
     for (int k = mf_buffer_count(to->buffer) - 1; k >= 0; k--) {
@@ -287,7 +287,7 @@ static void deliver(delivery *d)
             failed = error;
     }
     drop_all(d->from, d->count);
-    drop_all(d->to, d->count); /* now: who waits for them may ask whether they are his alone */
+    drop_all(d->to, d->count); /* before the events: whoever waits for them may ask whether it is the only holder */
     event_end(&d->over->future, failed);
     mf_drop(failed);
     mf_drop(d->over);
@@ -331,7 +331,7 @@ static void computed(void *context)
     pthread_mutex_unlock(&lock);
 }
 
-/* Ours, for what the CPU computes. NULL: memory is out. */
+/* This client's array for a result of the CPU. NULL if out of memory. */
 static mf_array *result_for(const mf_array *from, event *over)
 {
     const mf_sharding *p = as_on(&fake_client, from->sharding);
@@ -350,7 +350,7 @@ static mf_array *result_for(const mf_array *from, event *over)
     return NULL;
 }
 
-/* Takes the CPU's arrays. */
+/* Starts a delivery; takes the references to the CPU's arrays. */
 static mf_error_object *send(mf_array **from, int count, mf_array **out)
 {
     delivery *d = malloc(sizeof *d);
@@ -379,7 +379,7 @@ static mf_error_object *send(mf_array **from, int count, mf_array **out)
     return NULL;
 }
 
-/* ---- programs: the CPU's executable inside */
+/* ---- programs: a wrapper of the CPU's executable */
 
 typedef struct fake_executable {
     mf_executable base;
@@ -414,7 +414,7 @@ static bool fits(const mf_executable *x, mf_array *const *in) { return mf_execut
 
 static bool is_donated(const mf_executable *x, int i) { return x->donated && x->donated[i]; }
 
-/* Of the first `count` inputs: nobody reads them any more, and the donated ones are the caller's again. */
+/* Undoes begin for the first `count` inputs: they are no longer being read, and donated ones belong to the caller again. */
 static void leave(const mf_executable *x, mf_array *const *in, int from, int count)
 {
     for (int i = 0; i < count; i++)
@@ -424,7 +424,7 @@ static void leave(const mf_executable *x, mf_array *const *in, int from, int cou
             mf_array_end_read(in[i]);
 }
 
-/* Each input is being read, or donated ones deleted. An error: as if nothing had been asked. */
+/* Marks each input as being read, and deletes the donated ones. After an error nothing is changed. */
 static mf_error_object *begin(const mf_executable *x, mf_array *const *in, int count)
 {
     for (int i = 0; i < count; i++) {
@@ -445,7 +445,7 @@ static mf_error_object *begin(const mf_executable *x, mf_array *const *in, int c
     return NULL;
 }
 
-/* A real device would not notice. */
+/* Aborts if an array does not have the expected type, which a real device would not notice. */
 static void expect(const mf_array *a, const mf_type *wanted)
 {
     int64_t at;
@@ -479,7 +479,7 @@ static mf_error_object *execute(mf_executable *base, mf_array *const *in, const 
     if (error)
         leave(base, in, fetched, count);
     for (int i = 0; i < count && !error; i++)
-        if (is_donated(base, i) && !here[i]->future) /* one that was pending is still to be fetched */
+        if (is_donated(base, i) && !here[i]->future) /* a pending array is still to be fetched */
             mf_drop(mf_array_give_up(in[i]));
     drop_all(here, fetched);
     free(here);

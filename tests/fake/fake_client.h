@@ -1,17 +1,17 @@
-/* A client of devices that the host cannot see into: each has memory of its own, unreadable but within the client's own calls, so code
- * of the host that touches it crashes. It has as many devices as the CPU, and loads programs: they run on the CPU, on copies. A call
- * returns when it is queued; a thread brings the results, device by device, so what reads one without waiting stops the process. */
+/* A fake client whose devices have memory that the host cannot access: it is unreadable except during the client's own calls, so host code
+ * that touches it crashes. It has as many devices as the CPU. Programs run on the CPU, on copies. A call returns when it is queued; a
+ * thread delivers the results device by device, and code that reads a result without waiting aborts the process. */
 #ifndef TESTS_FAKE_CLIENT_H
 #define TESTS_FAKE_CLIENT_H
 
 #include "array/client.h"
 
 extern const mf_client fake_client;
-extern _Atomic int fake_buffers;   /* that live */
-extern _Atomic int fake_reads;     /* of memory to the host, but for what a run computes with */
-void fake_client_register(void);   /* as often as one likes */
-void fake_hold_device(int device); /* what it is to get waits, and what comes after that, until another one is named (-1: none) */
-/* With MF_TEST_CLIENT=fake in its environment, a program that holds fake_client.c has it as its default client; with another name, the
- * backend of that name. */
+extern _Atomic int fake_buffers;   /* live buffers */
+extern _Atomic int fake_reads;     /* reads of device memory by the host, except for the operands of a run */
+void fake_client_register(void);   /* may be called any number of times */
+void fake_hold_device(int device); /* delays deliveries to this device, and all later ones, until another device is named (-1: none) */
+/* In a program that contains fake_client.c, the environment variable MF_TEST_CLIENT=fake makes it the default client; another value makes
+ * the backend of that name the default. */
 
 #endif

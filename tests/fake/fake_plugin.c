@@ -1,6 +1,6 @@
-/* A PJRT plugin that computes nothing: every result is a copy of an argument. It counts what it gives away and what it copies, and fails
- * when it is told to. Of the host's memory it copies nothing where it need not, and reads that until the buffer is destroyed.
- * A shared object, opened as a vendor's is; the test finds what steers it by name (fake_plugin.h). */
+/* A fake PJRT plugin that computes nothing: every result is a copy of an argument. It counts the objects that it creates and the copies
+ * that it makes, and fails on demand. If possible it does not copy host memory but reads it until the buffer is destroyed. It is a shared
+ * object, opened like a vendor's plugin; tests look up the functions that control it by name (fake_plugin.h). */
 #include "fake/fake_plugin.h"
 
 #include "backend/pjrt/pjrt_api.h"
@@ -32,8 +32,8 @@ typedef struct buffer {
     int64_t dims[MOST_DIMS];
     size_t bytes;
     bool deleted;
-    event *done;             /* comes when the host's memory is read no more */
-    const unsigned char *at; /* the host's, or its own */
+    event *done;             /* ends when the host's memory is no longer read */
+    const unsigned char *at; /* in host memory, or in the buffer's own */
     unsigned char own[];
 } buffer;
 
@@ -71,7 +71,7 @@ static void *failure(const char *function, int code)
     return f;
 }
 
-/* At the top of each function: whether it is the one that fails. */
+/* At the top of each function: whether this call is the one that must fail. */
 #define ENTER                    \
     if (++calls == failing_call) \
     return failure(__func__, 8)
@@ -119,16 +119,16 @@ static void *event_await(void *a)
     awaits++;
     const event *e = ((pjrt_one *)a)->object;
     if (e->pending)
-        abort(); /* for ever */
+        abort(); /* it would wait forever */
     return e->fails ? failure("an event", 13) : NULL;
 }
 
-/* Events of calls may come late: a thread brings them, the oldest first, with a rest before each. */
+/* Events of calls may be delayed: a thread ends them, oldest first, with a pause before each. */
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t news;
     event *first, **end;
-    _Atomic int rest; /* in ns; 0: they come at once */
+    _Atomic int rest; /* in ns; 0: not delayed */
 } late = { .lock = PTHREAD_MUTEX_INITIALIZER, .news = PTHREAD_COND_INITIALIZER, .end = &late.first };
 
 static void come(event *e)
@@ -243,7 +243,7 @@ static bool has_option(const pjrt_client_create *c, const char *name)
     return false;
 }
 
-/* The store of keys, as of the last client. */
+/* The key-value store that the last client was given. */
 static pjrt_client_create store;
 
 static void *client_create(void *a)
@@ -308,7 +308,7 @@ static void *description_id(void *a)
     return NULL;
 }
 
-/* Of what a device of a number has; how much there is it does not say. */
+/* The memory statistics of a device: only some of the numbers are reported. */
 static void *device_memory(void *a)
 {
     ENTER;
@@ -323,7 +323,7 @@ static void *device_memory(void *a)
 
 /* ---- programs */
 
-/* The results that main's line declares. */
+/* The number of results that main's signature declares. */
 static size_t count_outputs(const pjrt_program *p)
 {
     size_t count = 0;
@@ -368,7 +368,7 @@ static void *num_outputs(void *a)
     return NULL;
 }
 
-/* Its bytes are its struct behind a word that tells it from others. */
+/* Serialised as the struct, preceded by a magic word. */
 static void forget_serialized(void *s) { free(s); }
 
 static void *serialize(void *a)
@@ -520,7 +520,7 @@ static void *unsafe_pointer(void *a)
     return NULL;
 }
 
-/* ---- the table, and what steers it */
+/* ---- the function table, and the functions that control the plugin */
 
 static struct {
     pjrt_head head;
@@ -609,7 +609,7 @@ static void *make_error(int code, const char *words, size_t count)
 }
 static pjrt_make_error *const the_make_error = make_error;
 
-/* Its code, and its words in place of a value; it is destroyed. */
+/* Returns the error's code (0: none) and copies its message to `value`; destroys the error. */
 static int code_of(fault *f, void *value, size_t *count)
 {
     int code = f ? f->code : 0;

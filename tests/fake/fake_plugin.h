@@ -1,4 +1,4 @@
-/* What steers the fake PJRT plugin (fake_plugin.c), by the names of its functions. */
+/* The functions that control the fake PJRT plugin (fake_plugin.c), which tests look up by name. */
 #ifndef TESTS_FAKE_PLUGIN_H
 #define TESTS_FAKE_PLUGIN_H
 
@@ -6,32 +6,32 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* FAKE_ALIAS: of those from the host, the ones that copied nothing. FAKE_IN_SIGHT: where the host was told the address instead. */
+/* FAKE_ALIAS: transfers from the host that copied nothing. FAKE_IN_SIGHT: reads where the host got the address instead of a copy. */
 enum fake_way { FAKE_FROM_HOST, FAKE_ALIAS, FAKE_TO_HOST, FAKE_TO_DEVICE, FAKE_IN_SIGHT, FAKE_WAYS };
 enum fake_kind { FAKE_ERROR, FAKE_EVENT, FAKE_BUFFER, FAKE_EXECUTABLE, FAKE_CLIENT, FAKE_KINDS };
 
-/* From now on the call of this number fails, and the event of that number brings an error; 0: none. The counts begin again. */
+/* From now on, call number `call` fails and event number `event_number` ends with an error; 0: none. Restarts the counts. */
 void fake_plugin_fail(int call, int event_number);
-int fake_plugin_calls(void); /* and events: so far */
+int fake_plugin_calls(void); /* the number of calls, and of events, so far */
 int fake_plugin_events(void);
-int fake_plugin_awaits(void); /* of events that somebody waited for */
+int fake_plugin_awaits(void); /* events that were waited for */
 int fake_plugin_compiles(void);
-const char *fake_plugin_options(void); /* of the last client: "name kind value, " each */
-int fake_plugin_living(int kind);      /* what it gave and nobody has destroyed */
-int fake_plugin_most(int kind);        /* that lived at a time, since it was asked last */
-/* Events of calls come so much later, by a thread; 0: at once, when all have come. */
+const char *fake_plugin_options(void); /* the create options of the last client: "name kind value, " each */
+int fake_plugin_living(int kind);      /* objects that are not destroyed yet */
+int fake_plugin_most(int kind);        /* the most at one time since the last call */
+/* Delays the events of calls by this time, with a thread; 0: they end at once. */
 void fake_plugin_be_late(int nanoseconds);
-int fake_plugin_copies(int way); /* since it was asked last */
-/* The store of keys that its last client was given; each call gives its error's code, 0 where there is none. *count: the room for the value,
- * then its size, of which no more than fits is copied; where there is an error the value is its words. milliseconds < 0: by try_get. */
+int fake_plugin_copies(int way); /* since the last call */
+/* The key-value store that its last client was given. The functions return the error's code, 0 for none. *count: the room for the value,
+ * then its size, of which no more than fits is copied; after an error the value is the error's message. milliseconds < 0: uses try_get. */
 bool fake_plugin_has_store(void);
 int fake_plugin_put(const void *key, size_t key_size, const void *value, size_t count);
 int fake_plugin_get(const void *key, size_t key_size, int milliseconds, void *value, size_t *count);
-/* What its table says: the version, its size (0: what it is), and a function that it lacks (-1: none). */
+/* What its function table reports: the version, the table's size (0: the real one), and a function that is missing (-1: none). */
 void fake_plugin_version(int major, int minor, size_t table_size, int lacking);
-void fake_plugin_platform(const char *platform); /* of the clients that are opened from now on: "fake" at first; it is not copied */
-bool fake_plugin_has(int function);              /* in its table, now */
-/* Its attributes: the StableHLO that it has, and the oldest that it takes, three numbers each; 1.13.3 and 0.9.0 at first. */
+void fake_plugin_platform(const char *platform); /* of clients that are opened from now on; default "fake"; not copied */
+bool fake_plugin_has(int function);              /* in its table now */
+/* Its attributes: the current and the minimum StableHLO version, three numbers each; by default 1.13.3 and 0.9.0. */
 void fake_plugin_stablehlo(const int64_t *current, const int64_t *minimum);
 
 #endif
