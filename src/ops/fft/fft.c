@@ -1,6 +1,6 @@
-/* fft: Fourier transforms along the last dimension: complex, real to complex, and complex to real; and their plans. Invariant: a plan is
- * made once per length and kept until all plans take 64 MiB; after that each evaluation makes its own. Looking up kept plans takes no
- * lock. */
+/* fft: Fourier transforms along the last dimension (complex, real to complex, and complex to real) and their plans. Invariant: a plan is
+ * made once per dtype and length and kept for good, as long as all kept plans take at most 64 MiB; for a plan that does not fit, each
+ * evaluation makes its own. Looking up kept plans takes no lock. */
 #include "ops/fft/fft.h"
 
 #include "base/memory/alloc.h"
