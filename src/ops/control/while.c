@@ -275,7 +275,7 @@ static mf_program *batch_condition(mf_batch_context *c, const mf_eqn *e, const i
     return p;
 }
 
-/* A condition that holds while that of any example does. */
+/* A condition that holds as long as any example's does. */
 static mf_program *any_condition(mf_batch_context *c, const mf_program *cond)
 {
     mf_builder b;
