@@ -223,8 +223,9 @@ static mf_variable *weights(mf_builder *b, const mf_type *t, int64_t length, dou
     return e_select(b, e_compare(b, &mf_op_eq, place, e_full(b, places, (double)middle)), one, inner);
 }
 
-/* The complex transforms are symmetric. The transpose of the real transform: pad with zeros, transform, take the real part. Of its inverse:
- * the conjugate transform, with numbers that stand for two counted twice. */
+/* A complex transform is symmetric, so it is its own transpose. The transpose of the real transform pads with zeros, transforms, and takes
+ * the real part. The transpose of the inverse real transform is the conjugate of the real transform, where a number that stands for two
+ * counts twice. */
 MF_TRANSPOSE_RULE(fft_transpose)
 {
     const mf_fft_params *p = e->params;

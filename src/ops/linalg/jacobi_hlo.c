@@ -74,7 +74,7 @@ static mf_hlo_value joined(mf_hlo *h, const mf_hlo_value *list, int count)
                : h_op(h, "concatenate", hm_matrix(h, t, t->dims[t->rank - 2], columns), list, count, "dimension = %d : i64", t->rank - 1);
 }
 
-/* Round-robin: the first column stays, the others move one place, along the left half and back along the right one. Of n columns, every
+/* Round-robin: the first column stays, the others move one place, along the left half and back along the right one. With n columns, every
  * pair has met once after n - 1 rounds, and all columns are back in their places. */
 static void seat(mf_hlo *h, mf_hlo_value *left, mf_hlo_value *right)
 {
