@@ -22,7 +22,7 @@ const mf_sharding *mf_sharding_default(const mf_client *client); /* this process
 
 /* The index along each mapped axis of the part that device number k holds, in at[axis]. */
 void mf_sharding_index(const mf_sharding *p, const mf_type *type, int k, int64_t *at);
-/* The strides of an array in a row of buffers, for devices with separate memories: 0 along the mapped axes where those of `like` are.
+/* The strides of an array in a row of buffers, for devices with separate memories: 0 along the mapped axes where `like` has 0.
  * Returns the bytes of each part. */
 int64_t mf_sharding_strides(const mf_sharding *p, const mf_type *type, const int64_t *like, int64_t *strides);
 

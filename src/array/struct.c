@@ -1,5 +1,5 @@
-/* Structs: an array's shape and dtype without numbers, for arguments of which only the types are used and for describing results.
- * Invariant: a struct is no operand; functions that need numbers refuse it by its class. */
+/* Structs: an array's shape and dtype without numbers, for arguments whose types alone are used, and for describing results.
+ * Invariant: a struct is not an operand; functions that need numbers refuse it by its class. */
 #include "array/array.h"
 
 #include <manyfold/array.h>

@@ -48,8 +48,8 @@ static inline void mf_entry_leave_(const mf_entry *before)
 /* The user's location: mf_entry_address, or a frame further out if that address lies in the library itself. Slow. NULL when there is
  * none. */
 const void *mf_entry_location(void);
-/* The functions that the library is calling, innermost first. What a user's function does has locations of its own; what one of the
- * library's functions does has the location of the call that led to it. */
+/* The functions that the library is calling, innermost first. An operation in a user's function has a location of its own; one in a
+ * function of the library has the location of the call that led to it. */
 typedef struct mf_callee mf_callee;
 struct mf_callee {
     const void *back, *function, *entry;

@@ -30,7 +30,7 @@ static void *hook_context;
  * error. */
 #define MOST_LOCATIONS 256
 static struct {
-    mf_status status; /* of the first such error; MF_OK: none, or mf_first_error has returned it */
+    mf_status status; /* the status of the first such error; MF_OK: none, or mf_first_error has returned it */
     const char *text;
     uint64_t number;
     struct {

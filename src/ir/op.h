@@ -70,7 +70,7 @@ int mf_params_program_count(const mf_op *op, const void *params);
 mf_program **mf_params_program_at(const mf_op *op, const void *params, int index);
 /* The axis environment of the nested programs: env and the axis that the op binds. */
 const mf_axis_env *mf_params_env(const mf_op *op, const void *params, const mf_axis_env *env);
-/* "[axes=(0), tiled=true]", programs last; nothing when the op has no params. indent: that of the line, for nested programs. */
+/* "[axes=(0), tiled=true]", programs last; nothing when the op has no params. indent: the line's, for nested programs. */
 void mf_params_print(mf_text *t, const mf_op *op, const void *params, int indent);
 /* The inverse: *text starts at "[" and is advanced past "]"; omitted fields are zero or the empty list. The result lives in the arena and
  * holds references like mf_params_copy's. NULL and *error on failure; NULL without an error for an op without params. */

@@ -113,7 +113,7 @@ int h_put_found(const mf_hlo *h, mf_hlo_value *list, int count);
 void h_set_found(mf_hlo *h, mf_hlo_value v);
 
 /* ---- attributes; the texts live as long as h */
-const char *h_keep(mf_hlo *h, mf_text *t);                                          /* makes t such a text; frees t */
+const char *h_keep(mf_hlo *h, mf_text *t);                                          /* a copy of t's text; frees t */
 const char *h_ints(mf_hlo *h, const mf_intlist *list);                              /* array<i64: 1, 2> */
 const char *h_array(mf_hlo *h, const int64_t *at, int count);                       /* the same */
 const char *h_list(mf_hlo *h, const mf_intlist *list);                              /* [1, 2] */

@@ -1,12 +1,12 @@
 /* Sums over the rounds of a scan. Where each round adds a product or a sum to the carry, as for the gradients of a recurrent cell's weights
  * and biases, the operands are stacked, and one product or sum after the loop computes the total; otherwise that carry would be read and
  * written in every round. Invariant: such a carry is read by the addition only. The operands stacked only for this are limited in size,
- * because a loop may accumulate precisely in order not to keep its operands; operands that the loop stacks anyway cost nothing. The order
- * of the sum is the product's. */
+ * because a loop may have been written to save the memory of its operands; operands that the loop stacks anyway cost nothing. The order of
+ * summation is the product's. */
 #include "ops/emit.h"
 #include "passes/rewrite.h"
 
-enum { MOST_STACKED = 1 << 20 }; /* bytes per loop, not counting what it stacks anyway */
+enum { MOST_STACKED = 1 << 20 }; /* bytes per loop, without the operands that it stacks anyway */
 
 typedef struct lifted {
     const mf_eqn *add, *product; /* product: a dot_general or reduce_sum; NULL: the carry stays */

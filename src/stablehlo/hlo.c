@@ -222,7 +222,7 @@ static mf_hlo_value *value_of(mf_hlo *h, mf_hlo_value *values, const mf_variable
     return at;
 }
 
-/* The type that v's value should have: the variable's, or that of the wanted part (h_map_program). */
+/* The type that v's value should have: the variable's, or the type of the wanted part (h_map_program). */
 static const mf_type *wanted_of(const mf_hlo_value *values, const mf_variable *v)
 {
     return values[v->id].type ? values[v->id].type : v->type;

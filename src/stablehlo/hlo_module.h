@@ -71,7 +71,7 @@ typedef struct mf_hlo_place {  /* the position of an equation */
 mf_hlo_place mf_hlo_place_of(const mf_program *p, int64_t replicas); /* for p's own equations */
 mf_hlo_place mf_hlo_place_inside(const mf_eqn *e, mf_hlo_place at);  /* for the equations of e's nested programs */
 bool mf_hlo_are_replicas(const mf_pmap_params *m, mf_hlo_place at);
-bool mf_hlo_rows_serve(const mf_program *p); /* for a map's body p: whether computing all rows together gives what each gives alone */
+bool mf_hlo_rows_serve(const mf_program *p); /* for a map's body p: whether all rows computed together equal each computed alone */
 /* The program that computes all rows of the map, from its operands to its results. One reference, or NULL and *error. */
 mf_program *mf_hlo_over_rows(const mf_pmap_params *m, const mf_axis_env *env, mf_error_object **error);
 /* p with such programs in place of the maps that cannot be replicas, where that is equivalent. One reference, or NULL and *error. */

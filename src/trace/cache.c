@@ -16,8 +16,8 @@
 #include <string.h>
 
 /* CACHE_LIMIT: the number of entries, beyond which the least recently used is evicted. PASSING: how many programs, or MiB of their
- * constants, are traced before an unused entry is dropped whose function holds values and has no other holder. SWEEP: the number of misses
- * between two searches for such entries. */
+ * constants, are traced before an unused entry whose function holds values, and is held only by the cache, is dropped. SWEEP: the number
+ * of misses between two searches for such entries. */
 enum { CACHE_LIMIT = 4096, PASSING = 256, SWEEP = 32 };
 
 struct mf_cache_ticket {

@@ -18,7 +18,7 @@ bool mf_traced_cells_match(const mf_traced *t);
 int64_t mf_cache_weight(const mf_program *p);
 void mf_cache_count_compilation(void);
 void mf_cache_count_segment(void);
-mf_cache_counters mf_cache_traces(void); /* all counters but that of ops, which is 0 */
+mf_cache_counters mf_cache_traces(void); /* all counters except ops, which is 0 */
 void mf_cache_clear_traces(void);
 
 #endif

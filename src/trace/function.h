@@ -132,8 +132,8 @@ mf_function_object *mf_function_of(mf_function f, mf_error_object **error);
  * again. */
 bool mf_function_holds_values(const mf_function_object *f);
 
-/* A call of f, or its trace, fails: tells runtime/comm.h with which processes it would have exchanged, as far as f alone determines
- * that. */
+/* For a call or trace of f that fails: tells runtime/comm.h which processes it would have exchanged with, as far as f alone determines
+ * them. */
 void mf_function_expect(const mf_function_object *f);
 bool mf_function_may_exchange(const mf_function_object *f); /* whether f may exchange with other processes, judged by f alone */
 
@@ -167,7 +167,7 @@ mf_program *mf_program_of_eqn(const mf_axis_env *env, const mf_op *op, const voi
 /* Applies a traced program to leaves (the typed leaves of the call, in order): inlined when tracing, else compiled once and run. donated,
  * by leaf, may be NULL. */
 mf_value mf_traced_apply(mf_traced *t, mf_object *const *leaves, const bool *donated);
-/* The static arguments of f; those of its inner function, which are f's too if f passes its arguments on unchanged. NULL: none. */
+/* The static arguments of f, and of its inner function; the latter are f's too if f passes its arguments on unchanged. NULL: none. */
 const mf_ints *mf_function_statics(const mf_function_object *f);
 const mf_ints *mf_inner_statics(const mf_function_object *f);
 /* mf_decorate_n for a decorator that passes its arguments on unchanged: the static arguments of f are the decorated function's too. */

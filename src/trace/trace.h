@@ -21,7 +21,7 @@ typedef struct mf_tracer {
 extern const mf_class mf_tracer_class;
 
 mf_tracing *mf_trace_current(void);     /* NULL outside any trace */
-const mf_axis_env *mf_trace_env(void);  /* that of the innermost trace; NULL outside */
+const mf_axis_env *mf_trace_env(void);  /* the axes of the innermost trace; NULL outside */
 const mf_client *mf_trace_client(void); /* the client of the innermost trace; outside, the default one */
 
 /* ---- for wrappers of ops */

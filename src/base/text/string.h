@@ -18,7 +18,8 @@ void mf_text_vadd(mf_text *t, const char *format, va_list list);
 void mf_text_put(mf_text *t, const char *s);
 void mf_text_putn(mf_text *t, const char *s, size_t n);
 void mf_text_free(mf_text *t);
-/* The text, moved to the innermost scope of this thread and living as long as it; leaves t empty. What mf_str and mf_error return. */
+/* The text, moved to the innermost scope of this thread, where it lives as long as the scope; leaves t empty. mf_str and mf_error return
+ * such a text. */
 const char *mf_text_to_scope(mf_text *t);
 
 #endif

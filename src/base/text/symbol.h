@@ -10,9 +10,9 @@
 const char *mf_symbol_of(const void *function);
 /* Stores the library's function of this name in *slot, a function pointer. False, and NULL is stored: it has none. */
 bool mf_symbol_bind(void *library, const char *name, void *slot);
-/* From now on the static objects of an opened C++ library are never destroyed: their destructors are not registered. For libraries that
- * generate code or create statics on first use. Registered that late, the destructors would run before the exit handler of whoever closes
- * the library, while other threads are still inside it. */
+/* From now on the static objects of an opened C++ library are never destroyed: their destructors are not registered. This is for libraries
+ * that generate code or create statics on first use: registered that late, their destructors would run before the exit handlers of the code
+ * that closes the library, while other threads are still inside it. */
 void mf_symbol_keep_statics(void *library);
 
 #endif

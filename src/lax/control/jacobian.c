@@ -13,7 +13,7 @@ enum { MOST_ARGUMENTS = 64 };
 /* The context of a decorator: plain bytes, since contexts are compared. */
 typedef struct choice {
     bool has_aux, holomorphic, reverse;
-    int count; /* number of argnums; 0: argument 0 alone. If several, the derivatives are a tuple */
+    int count; /* number of argnums; 0: only argument 0. With several, the derivatives are a tuple */
     int64_t at[MF_MAX_RANK];
 } choice;
 
@@ -73,7 +73,7 @@ static mf_value chosen_of(const choice *c, mf_value all)
 
 /* ---- leaves */
 
-/* The leaves of a tree; what is computed from each is stored in its place. */
+/* The leaves of a tree; the value computed from a leaf replaces it. */
 typedef struct jacobian_leaves {
     mf_value *at, error; /* error: an error of the tree or a leaf; then there are no leaves */
     int count;

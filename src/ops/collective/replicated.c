@@ -72,7 +72,8 @@ typedef struct comparison {
     const char *groups;
 } comparison;
 
-/* The first replica's value, given to all as a sum with zeros; and whether this replica's bits differ from it. */
+/* Broadcasts the first replica's bits by an all-reduce sum, to which the other replicas add zeros; records whether this replica's bits
+ * differ. */
 static mf_hlo_value value_of_first(mf_hlo *h, mf_hlo_value x, comparison *c)
 {
     mf_dtype d = x.type->dtype;

@@ -1,7 +1,7 @@
 /* Ops that matter to transforms and passes and compute nothing: optimization_barrier, whose results the passes do not recognise as its
- * operands, and checkpoint_name, by which a policy of remat finds a value. Invariant: neither is ever run. The names are removed by
- * simplification; of a barrier, scheduling and fusion keep the order: whatever reads its results comes after everything that computes its
- * operands. */
+ * operands, and checkpoint_name, the name by which a policy of remat finds a value. Invariant: neither is ever run. Simplification
+ * removes the names. Scheduling and fusion keep the order that a barrier sets: whatever reads its results comes after everything that
+ * computes its operands. */
 #include "ops/emit.h"
 #include "ops/elementwise/loops.h"
 #include "transform/rules/sweep.h"

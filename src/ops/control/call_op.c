@@ -1,5 +1,5 @@
-/* Calls: what jit and remat share, and jit. Both run their program in place; they differ in partial evaluation: jit passes residuals on.
- * Invariant: the program is closed; the operands are its inputs in order. */
+/* Calls: what jit and remat share, and jit. Both run their program in place; they differ in partial evaluation, where jit passes on all
+ * residuals. Invariant: the program is closed; the operands are its inputs in order. */
 #include "ops/control/nested.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* cond: runs one of several programs, selected by an i32 index that is clamped to their number. Operands: the index, then the branches'.
+/* cond: runs one of several programs, selected by an i32 index that is clamped to the valid range. Operands: the index, then the branches'.
  * Invariant: all branches take the same types and give the same; transforms keep that by emitting zeros where one branch has nothing (a
  * tangent, a residual, a cotangent) and another has something. */
 #include "ops/control/nested.h"

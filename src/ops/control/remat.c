@@ -1,5 +1,5 @@
-/* remat: a call of which partial evaluation passes on the inputs and the values saved by its policy; the rest is recomputed. Invariant: as
- * for every call. `differentiated` marks the half that recomputes, which the passes keep separate from the original. */
+/* remat: a call. Its partial evaluation passes on only the inputs and the values that its policy saves; the rest is recomputed. In all else
+ * it is like any call (call_op.c). `differentiated` marks the half that recomputes, which the passes keep separate from the original. */
 #include "ops/control/nested.h"
 
 #include "transform/rules/policy.h"

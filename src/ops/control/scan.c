@@ -1,7 +1,7 @@
-/* scan: the body runs `length` times on a carry and on slices of the xs. Operands: constants, carry, xs; results: carry, ys. xs and ys have
- * the rounds along axis 0; `reverse` starts with the last. Invariant: the carry keeps its types; transforms find which parts of it need
- * something (a tangent, a batch dimension) as a fixpoint. Reverse mode runs the loop backwards, on the residuals that scan_partial_eval.c
- * has stacked. */
+/* scan: the body runs `length` times on a carry and on slices of the xs. Operands: constants, carry, xs; results: carry, ys. xs and ys are
+ * stacked by round along axis 0; `reverse` starts with the last round. Invariant: the carry keeps its types; transforms find by a fixpoint
+ * iteration which parts of it have a property (a tangent, a batch dimension). Reverse mode runs the loop backwards, on the residuals that
+ * scan_partial_eval.c has stacked. */
 #include "ops/control/scan.h"
 
 static mf_error_object *check_xs(const mf_type_context *c, const mf_scan_params *s, int i)

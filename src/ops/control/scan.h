@@ -10,7 +10,7 @@ static inline int scan_consts(const mf_eqn *e) { return (int)scan_of(e)->consts;
 static inline int scan_carries(const mf_eqn *e) { return (int)scan_of(e)->carry; }
 static inline int scan_xs_from(const mf_eqn *e) { return scan_consts(e) + scan_carries(e); } /* position of the first xs */
 
-/* Which part an input is: 0 a constant, 1 the carry, 2 xs; the same for the body's inputs. Of results: 1 the carry, 2 ys. */
+/* Which part an input of the equation or of the body is: 0 a constant, 1 the carry, 2 xs. Results: 1 the carry, 2 ys. */
 static inline int scan_part(const mf_eqn *e, int input) { return input < scan_consts(e) ? 0 : input < scan_xs_from(e) ? 1 : 2; }
 static inline int scan_result_part(const mf_eqn *e, int output) { return output < scan_carries(e) ? 1 : 2; }
 

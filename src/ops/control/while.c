@@ -1,6 +1,6 @@
 /* while: the body runs on the carry as long as the condition holds. Operands: the condition's constants, the body's, the carry. Invariant:
- * the carry keeps its types; transforms find which parts of it need something (a tangent, a batch dimension, a device axis) as a fixpoint.
- * There is no reverse mode: the number of rounds is unknown, and so is the memory for residuals. */
+ * the carry keeps its types; transforms find by a fixpoint iteration which parts of it have a property (a tangent, a batch dimension, a
+ * device axis). There is no reverse mode: the number of rounds is unknown, and so is the memory for residuals. */
 #include "ops/control/nested.h"
 
 static const mf_while_params *loop_of(const mf_eqn *e) { return e->params; }
@@ -275,7 +275,7 @@ static mf_program *batch_condition(mf_batch_context *c, const mf_eqn *e, const i
     return p;
 }
 
-/* A condition that holds while that of any example does. */
+/* A condition that holds as long as any example's does. */
 static mf_program *any_condition(mf_batch_context *c, const mf_program *cond)
 {
     mf_builder b;
@@ -368,7 +368,7 @@ static void while_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *const
 
 /* ---- the rest */
 
-/* Results vary with the condition; the carry also with what the body computes. */
+/* A result varies over the axes of the predicate, of its initial value, and of the body's result. */
 static void while_variance(const mf_eqn *e, const mf_axis_env *env, const uint64_t *in, uint64_t *out)
 {
     int nc = cond_consts(e), nb = body_consts(e), first = consts(e);

@@ -378,7 +378,7 @@ static uint64_t min_natural(uint64_t x, uint64_t y) { return x < y ? x : y; }
 MF_EVALUATE2_COMPLEX(max_evaluate, mf_greater_complex, mf_greater_real, max_integer, max_natural, NULL)
 MF_EVALUATE2_COMPLEX(min_evaluate, mf_lesser_complex, mf_lesser_real, min_integer, min_natural, NULL)
 
-/* Of bools: or, and. */
+/* bool: or, and */
 MF_LOWER_RULE(max_lower) { return k->call(k, e->in[0]->type->dtype == MF_BOOL ? "or" : "max", in, 2); }
 MF_LOWER_RULE(min_lower) { return k->call(k, e->in[0]->type->dtype == MF_BOOL ? "and" : "min", in, 2); }
 

@@ -1,6 +1,6 @@
-/* fft: Fourier transforms along the last dimension: complex, real to complex, and complex to real; and their plans. Invariant: a plan is
- * made once per length and kept until all plans take 64 MiB; after that each evaluation makes its own. Looking up kept plans takes no
- * lock. */
+/* fft: Fourier transforms along the last dimension (complex, real to complex, and complex to real) and their plans. Invariant: a plan is
+ * made once per dtype and length and kept for good, as long as all kept plans take at most 64 MiB; for a plan that does not fit, each
+ * evaluation makes its own. Looking up kept plans takes no lock. */
 #include "ops/fft/fft.h"
 
 #include "base/memory/alloc.h"
@@ -223,8 +223,9 @@ static mf_variable *weights(mf_builder *b, const mf_type *t, int64_t length, dou
     return e_select(b, e_compare(b, &mf_op_eq, place, e_full(b, places, (double)middle)), one, inner);
 }
 
-/* The complex transforms are symmetric. The transpose of the real transform: pad with zeros, transform, take the real part. Of its inverse:
- * the conjugate transform, with numbers that stand for two counted twice. */
+/* A complex transform is symmetric, so it is its own transpose. The transpose of the real transform pads with zeros, transforms, and takes
+ * the real part. The transpose of the inverse real transform is the conjugate of the real transform, where a number that stands for two
+ * counts twice. */
 MF_TRANSPOSE_RULE(fft_transpose)
 {
     const mf_fft_params *p = e->params;

@@ -256,7 +256,7 @@ static mf_cost conv_cost(const mf_eqn *e)
 typedef struct problem {
     const mf_conv_params *p;
     int spatial;
-    int64_t batch, groups, in_features, features, out_features; /* in_features: per group; batch, features: of result and lhs */
+    int64_t batch, groups, in_features, features, out_features; /* in_features per group; batch of the result; features of lhs */
     int64_t in[MF_RANK], kernel[MF_RANK], out[MF_RANK];
     int64_t in_count, kernel_count, out_count;
 } problem;

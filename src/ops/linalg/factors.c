@@ -399,7 +399,7 @@ MF_JVP_RULE(svd_jvp)
 
 static mf_cost svd_cost(const mf_eqn *e) { return cost_of(e, ((const mf_svd_params *)e->params)->compute_uv ? 20 : 4); }
 
-/* Singular values alone cost a fifth. */
+/* Without vectors the singular values cost a fifth. */
 static bool svd_dce(const mf_eqn *e, const bool *used_out, bool *used_in, const void **params)
 {
     const mf_svd_params *p = e->params;

@@ -1,8 +1,9 @@
 /* eigh and svd as loops of StableHLO: one-sided Jacobi rotations (M. R. Hestenes, 1958) of all disjoint pairs of columns at once; the pairs
- * change from round to round as in a tournament (R. P. Brent, F. T. Luk, 1985), until no two columns were rotated during a whole sweep.
- * Then the matrix times the rotations has orthogonal columns, whose norms are the singular values. Invariants: the loop ends, since the
- * number of sweeps is limited. A matrix that is not finite is replaced by zeros during the loop, so that it does not delay the others of
- * the batch, and all of its results are NaN. An extra column that makes the number of columns even is zero and is never rotated. */
+ * change from round to round as in a tournament (R. P. Brent, F. T. Luk, 1985), until in a whole sweep no two columns deviated from
+ * orthogonality by more than rounding. Then the matrix times the rotations has orthogonal columns, whose norms are the singular values.
+ * Invariants: the loop ends, since the number of sweeps is limited. A matrix that is not finite is replaced by zeros during the loop, so
+ * that it does not delay the others of the batch, and all of its results are NaN. An extra column that makes the number of columns even is
+ * zero and is never rotated. */
 #include "ops/linalg/factors_hlo.h"
 #include "ops/linalg/matrices_hlo.h"
 
@@ -73,8 +74,8 @@ static mf_hlo_value joined(mf_hlo *h, const mf_hlo_value *list, int count)
                : h_op(h, "concatenate", hm_matrix(h, t, t->dims[t->rank - 2], columns), list, count, "dimension = %d : i64", t->rank - 1);
 }
 
-/* Round-robin: the first column stays, the others move one place, along the left half and back along the right one. After one round less
- * than there are columns, every pair has met once and all columns are back in their places. */
+/* Round-robin: the first column stays, the others move one place, along the left half and back along the right one. With n columns, every
+ * pair has met once after n - 1 rounds, and all columns are back in their places. */
 static void seat(mf_hlo *h, mf_hlo_value *left, mf_hlo_value *right)
 {
     int64_t half = left->type->dims[left->type->rank - 1];
@@ -135,7 +136,7 @@ static void turn_columns(mf_hlo *h, mf_hlo_value *x, mf_hlo_value *v)
     *v = hm_corner(h, joined(h, &state[V_LEFT], 2), hm_matrix(h, t, n, n));
 }
 
-/* Sorts the columns of x by their keys (one per column); sorts *keys too. */
+/* The columns of x, sorted by their keys (one per column). */
 static mf_hlo_value sorted(mf_hlo *h, const char *direction, mf_hlo_value keys, mf_hlo_value x)
 {
     mf_hlo_value in[2] = { hm_row(h, keys, x.type), x }, out[2] = { { 0, in[0].type }, { 0, x.type } };
@@ -150,7 +151,6 @@ static mf_hlo_value sorted(mf_hlo *h, const char *direction, mf_hlo_value keys, 
     return out[1];
 }
 
-/* Sorts the keys alone. */
 static mf_hlo_value sorted_keys(mf_hlo *h, const char *direction, mf_hlo_value keys)
 {
     mf_hlo_value out = { 0, keys.type },
@@ -163,8 +163,8 @@ static mf_hlo_value sorted_keys(mf_hlo *h, const char *direction, mf_hlo_value k
     return out;
 }
 
-/* x divided by its greatest part, *scale, so that squares neither over- nor underflow. *finite: whether all of x is finite; if not,
- * zeros. */
+/* x divided by its greatest part, *scale, so that squares neither over- nor underflow. *finite: whether all of x is finite; if not, the
+ * result is zero. */
 static mf_hlo_value scaled(mf_hlo *h, mf_hlo_value x, mf_hlo_value *scale, mf_hlo_value *finite)
 {
     const mf_type *t = x.type;

@@ -15,7 +15,7 @@ bool mf_lapack_cholesky(mf_dtype dtype, int n, void *a);
 
 typedef struct mf_lapack_solve {
     bool left, lower, transposed, conjugated, unit; /* op(a) x = b or x op(a) = b; conjugated only with transposed */
-    int rows, columns;                              /* those of b */
+    int rows, columns;                              /* of b */
 } mf_lapack_solve;
 void mf_lapack_triangular_solve(mf_dtype dtype, const mf_lapack_solve *how, const void *a, void *b); /* replaces b by x */
 

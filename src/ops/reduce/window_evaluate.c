@@ -1,7 +1,7 @@
 /* The evaluation of ops over sliding windows: window by window, visiting only existing elements.
  *
  * Invariant: the elements of a window are visited in row-major order, in time that depends on their number and not on the extent of padding
- * and dilations. Of equal maxima the first is chosen; where -inf or NaN meets padding, scatter and gather choose as JAX's do, which differ:
+ * and dilations. The first of equal maxima is chosen; where -inf or NaN meets padding, scatter and gather choose as JAX's do, which differ:
  * one pads the operand with -inf, the other reduces starting from -inf. f16 and bf16 are summed in f32 and rounded once. */
 #include "ops/reduce/window_evaluate.h"
 

@@ -82,7 +82,7 @@ const char *mf_module_path(const char *outer, const char *name)
     return path;
 }
 
-/* The module of which m is a view, or m itself: there the paths of the states are kept. */
+/* The module that m is a view of, or m itself. It holds the paths of the states. */
 static mf_module_object *origin_of(mf_module_object *m) { return m->origin ? m->origin : m; }
 
 static void prepend(const mf_module_object *m, const char *name)
@@ -268,7 +268,7 @@ static const mf_function_class module_function_class = { .name = "module",
                                                          .depth = module_depth,
                                                          .print = module_function_print };
 
-/* The module of which o is the function, or NULL: a module given as a function becomes a submodule, with its states. */
+/* The module that o is the function of, or NULL. Given such a function, a module takes its module as a submodule, with its states. */
 static mf_object *module_of_function(const mf_object *o)
 {
     const mf_function_object *f = (const mf_function_object *)o;
@@ -293,7 +293,7 @@ mf_function mf_fn_module(mf_module handle)
 
 /* ---- values in and out */
 
-/* {"name": value or nested dict}; unset when no state inside is accepted. path: that of m, NULL at the top. */
+/* {"name": value or nested dict}; unset when no state inside is accepted. path: m's path, NULL at the top. */
 static mf_value values_of(mf_module_object *m, const mf_filter_object *which, const char *path)
 {
     mf_value *pairs = mf_alloc((2 * (size_t)m->count + 1) * sizeof *pairs), dict = { 0 };

@@ -175,7 +175,7 @@ static mf_program *trace_forward(const mf_custom_rule *rule, const mf_type *cons
     return p;
 }
 
-/* The structure of the residuals is that of the forward rule's, traced for the same primals (found in the cache). */
+/* The structure of the residuals: the second part of the forward rule's result, whose trace for these primals is found in the cache. */
 static const mf_structure *residual_structure(const custom_rule *r, const mf_type *const *primals, int count, mf_error_object **error)
 {
     mf_traced *t = trace_rule(r, r->first, r->arguments, r->arg_count, primals, count, error);

@@ -68,7 +68,7 @@ static mf_value linear_call(mf_function_object *f, const mf_value *arguments, in
     return v;
 }
 
-/* When such a function is transformed, the held values become captures; and as each such function is distinct, its trace is not cached. */
+/* When the function is transformed, the values that it holds become captures. Its trace is not cached, since every such function is new. */
 static mf_traced *linear_trace(mf_function_object *f, const mf_signature *s, mf_error_object **error)
 {
     mf_traced *t = mf_trace_by_calling(f, s, error);
