@@ -166,7 +166,9 @@ mf_value(mf_arange_opt)(int64_t start, int64_t stop, mf_dtype dtype)
     MF_ENTER(MF_FORKED);
     if (dtype == MF_DTYPE_DEFAULT)
         dtype = MF_I32;
-    int64_t count = stop > start ? stop - start : 0;
+    int64_t count = 0;
+    if (stop > start && __builtin_sub_overflow(stop, start, &count))
+        count = INT64_MAX;
     const mf_type *t = mf_type_get(dtype, false, 1, &count);
     if (!t && mf_type_memory_was_out())
         return value_or_memory(NULL);

@@ -183,6 +183,22 @@ TEST(a_print_that_cannot_be)
     CHECK_STR(printed, "");
 }
 
+static mf_value print_two(mf_value a, mf_value b)
+{
+    mf_debug_print("{} {}", a, b);
+    return mf_f(0);
+}
+
+TEST(a_print_under_more_maps_than_dimensions)
+{
+    listen();
+    mf_value a = mf_ones(MF_SHAPE(1, 1, 1, 1, 1, 1, 1, 1), MF_F32), b = mf_ones(MF_SHAPE(1), MF_F32);
+    mf_function f = mf_vmap(print_two, .in_axes = mf_axes(MF_NONE, 0), .out_axes = MF_NONE);
+    for (int i = 0; i < 8; i++)
+        f = mf_vmap(f, .in_axes = mf_axes(0, MF_NONE), .out_axes = MF_NONE);
+    CHECK_CONTAINS(mf_error(mf_call(f, a, b)), "debug_print: more than 8 maps");
+}
+
 /* ---- callbacks */
 
 static _Atomic int calls;

@@ -37,6 +37,22 @@ TEST(none_is_every_axis_of_a_reduction)
     CHECK_NEAR(mf_item_f64(mf_sum(mf_softmax(cube(), MF_NONE))), 1, 1e-6);
 }
 
+static mf_value two_from(mf_value start) { return mf_dynamic_slice_in_dim(mf_arange(5, MF_F32), start, 2, 0); }
+
+/* A u64 of 2^63 or more is beyond the end, not in front of the beginning: alone, and under vmap, where starts become indices. */
+TEST(the_greatest_start_is_at_the_end)
+{
+    MF_SCOPE;
+    mf_value greatest = mf_from_host(MF_U64, MF_SHAPE(2), (uint64_t[]){ UINT64_MAX, 1 });
+    CHECK_STR(mf_str(two_from(mf_get(greatest, 0))), "[3. 4.]");
+    CHECK_STR(mf_str(mf_call(mf_vmap(two_from), greatest)), "[[3. 4.]\n [1. 2.]]");
+}
+
+TEST(a_range_of_more_than_there_can_be)
+{
+    CHECK_CONTAINS(mf_error(mf_arange_opt(INT64_MIN, 5, MF_I64)), "no range of 9223372036854775807 elements");
+}
+
 TEST(roll_along_several_axes)
 {
     MF_SCOPE;

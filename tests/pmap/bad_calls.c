@@ -220,6 +220,13 @@ static mf_value argnum_is_out_of_range(void) { return mf_call(mf_grad(square, .a
 static mf_value tangent_has_another_shape(void) { return mf_jvp(square, mf_tuple(eight()), mf_tuple(mf_ones(MF_SHAPE(3), MF_F32))); }
 static mf_value batches_differ(void) { return mf_call(mf_vmap(mf_pmap(add)), rows(), mf_ones(MF_SHAPE(4, 8), MF_F32)); }
 static mf_value wrong_rule(mf_value p, mf_value t) { return (void)t, mf_get(p, 0); }
+static mf_value with_a_string(mf_value x) { return mf_tuple(mf_sin(x), mf_string("a")); }
+static mf_value with_a_string_rule(mf_value primals, mf_value tangents)
+{
+    return mf_tuple(with_a_string(mf_get(primals, 0)), with_a_string(mf_get(tangents, 0)));
+}
+static mf_value first_of_two(mf_value x) { return mf_get(mf_call(mf_custom_jvp(with_a_string, with_a_string_rule), x), 0); }
+static mf_value rule_of_a_static(void) { return mf_call(mf_grad(first_of_two), mf_f(0.5)); }
 static mf_value ruled(mf_value x) { return mf_call(mf_grad(mf_custom_jvp(same, wrong_rule)), x); }
 static mf_value rule_gives_no_pair(void) { return mf_call(mf_pmap(ruled), eight()); }
 
@@ -339,6 +346,7 @@ const bad_call bad_calls[] = {
     { "argnum_is_out_of_range", argnum_is_out_of_range, "argnums names argument 1" },
     { "tangent_has_another_shape", tangent_has_another_shape, "primal 0 is float32[8], its tangent float32[3]" },
     { "batches_differ", batches_differ, "axis had size 4: axis 0 of argument 1 of type float32[4,8]" },
+    { "rule_of_a_static", rule_of_a_static, "the function must not write states or return statics" },
     { "rule_gives_no_pair", rule_gives_no_pair, "must return a pair of results and tangents" },
     { "compiled_for_another_type", compiled_for_another_type, "argument 0 compiled with float32[8] and called with int32[8]" },
     { "compiled_for_another_tree", compiled_for_another_tree, "compiled with an input tree that does not match" },

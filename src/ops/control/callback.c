@@ -64,10 +64,12 @@ static void emit_batched(mf_batch_context *c, const mf_eqn *e, void *params, con
 {
     const mf_intlist *before = *batch;
     int64_t dims[MF_MAX_RANK] = { c->size };
-    mf_variable **moved = nested_room(c->b, e->in_count, sizeof *moved);
-    if (before->count + 1 > MF_MAX_RANK)
+    if (before->count + 1 > MF_MAX_RANK) {
         nested_fail(c->b, mf_error_new(MF_ERROR_SHAPE, "%s: more than %d maps", e->op->name, MF_MAX_RANK));
-    for (int i = 0; i < before->count && i + 1 < MF_MAX_RANK; i++)
+        return;
+    }
+    mf_variable **moved = nested_room(c->b, e->in_count, sizeof *moved);
+    for (int i = 0; i < before->count; i++)
         dims[i + 1] = before->at[i];
     *batch = mf_ints_intern(dims, before->count + 1);
     for (int i = 0; moved && i < e->in_count; i++)

@@ -1,6 +1,7 @@
 /* dynamic_slice and dynamic_update_slice: windows of static size whose start is an operand, clamped so that the window is inside. gather
  * and scatter are in index_gather.c and index_scatter.c, the public functions in index_wrap.c and subscript.c. Invariant: when a start is
  * batched, they become a gather or a scatter of one window per example. */
+#include "ops/index/index_windows.h"
 #include "ops/shape/shape.h"
 #include "transform/rules/tangent.h"
 #include <string.h>
@@ -66,6 +67,19 @@ static void dynamic_slice_transpose(mf_builder *b, const mf_eqn *e, const bool *
 }
 
 /* Stacks the scalar starts into index vectors [size, count] of one dtype that holds all of them. */
+/* As index_signed_hlo, in dtype. */
+static mf_variable *signed_start(mf_builder *b, mf_variable *x, mf_dtype dtype)
+{
+    x = x->type->dtype == MF_U64 ? e_binary(b, &mf_op_min, x, e_full(b, x->type, 0x1p62)) : x;
+    return e_convert(b, x, dtype);
+}
+
+mf_hlo_value index_signed_hlo(mf_hlo *h, mf_hlo_value x)
+{
+    x = x.type->dtype == MF_U64 ? h_binary(h, "minimum", x, h_full(h, x.type, 0x1p62)) : x;
+    return h_convert(h, x, MF_I64);
+}
+
 static mf_variable *starts_together(mf_batch_context *c, mf_variable *const *start, const int *axis, int count)
 {
     mf_variable *column[MF_RANK];
@@ -74,7 +88,7 @@ static mf_variable *starts_together(mf_batch_context *c, mf_variable *const *sta
         if (mf_dtype_size(start[i]->type->dtype) + (mf_dtype_is_unsigned(start[i]->type->dtype) ? 1 : 0) > 4)
             dtype = MF_I64;
     for (int i = 0; i < count; i++) {
-        mf_variable *x = e_batched_at(c, e_convert(c->b, start[i], dtype), axis[i], 0);
+        mf_variable *x = e_batched_at(c, signed_start(c->b, start[i], dtype), axis[i], 0);
         column[i] = e_expand(c->b, x, 1);
     }
     return e_concatenate(c->b, column, count, 1);
@@ -166,7 +180,7 @@ static const char *const dynamic_slice_samples[] = {
     "[sizes=(3)] i16[3]{-9:9} u8[]{=200}",
     NULL,
 };
-/* StableHLO needs all starts to have one dtype; an op's may differ. i64 holds each of them, except a u64 of 2^63 or more. */
+/* StableHLO needs all starts to have one dtype; an op's may differ. i64 holds each of them. */
 static const mf_hlo_value *alike_starts(mf_hlo *h, const mf_eqn *e, const mf_hlo_value *in, int first, mf_hlo_value *alike)
 {
     for (int i = 0; i < e->in_count; i++)
@@ -174,7 +188,7 @@ static const mf_hlo_value *alike_starts(mf_hlo *h, const mf_eqn *e, const mf_hlo
     for (int i = first + 1; i < e->in_count; i++)
         if (in[i].type->dtype != in[first].type->dtype) {
             for (int k = first; k < e->in_count; k++)
-                alike[k] = h_convert(h, in[k], MF_I64);
+                alike[k] = index_signed_hlo(h, in[k]);
             break;
         }
     return alike;

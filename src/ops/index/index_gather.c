@@ -141,7 +141,7 @@ static mf_hlo_value inside_hlo(mf_hlo *h, const mf_eqn *e, mf_hlo_value indices)
 {
     const mf_gather_params *p = e->params;
     const index_numbers d = index_numbers_of_gather(p);
-    mf_hlo_value wide = h_convert(h, indices, MF_I64);
+    mf_hlo_value wide = index_signed_hlo(h, indices);
     int axis = wide.type->rank - 1;
     mf_hlo_value high = index_last_starts(h, &d, e->in[0]->type, p->slice_sizes->at, wide.type);
     mf_hlo_value low = h_compare(h, "GE", false, wide, h_full(h, wide.type, 0)); /* a u64 of 2^63 or more is negative: outside too */

@@ -245,7 +245,7 @@ static mf_hlo_value clipped_hlo(mf_hlo *h, const mf_eqn *e, const index_numbers 
 {
     int64_t size[MF_RANK];
     window_sizes(d, e->in[0]->type, e->in[2]->type, size);
-    mf_hlo_value wide = h_convert(h, indices, MF_I64);
+    mf_hlo_value wide = index_signed_hlo(h, indices);
     mf_hlo_value high = index_last_starts(h, d, e->in[0]->type, size, wide.type);
     return h_op(h, "clamp", wide.type, (mf_hlo_value[]){ h_full(h, wide.type, 0), wide, high }, 3, NULL);
 }

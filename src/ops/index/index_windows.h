@@ -38,6 +38,8 @@ void index_open(index_windows *w, const index_numbers *d, const mf_type *operand
                 const mf_type *side, const int64_t *strides, const int64_t *size);
 /* Returns the offsets of the current window and advances. False: the window is out of bounds. */
 bool index_next(index_windows *w, int64_t *operand_offset, int64_t *side_offset);
+/* Indices in i64. A u64 of 2^63 or more is large, not negative: it becomes 2^62, which is beyond every dimension. */
+mf_hlo_value index_signed_hlo(mf_hlo *h, mf_hlo_value x);
 /* As StableHLO: the last start at which a window is inside, for each element of index vectors of type `wide` (i64); sizes as above. */
 mf_hlo_value index_last_starts(mf_hlo *h, const index_numbers *d, const mf_type *operand, const int64_t *size, const mf_type *wide);
 /* What gather gives out of bounds: NaN, the least signed integer, the greatest unsigned one, true; zero in all modes but INDEX_FILL. */

@@ -74,7 +74,7 @@ mf_function mf_member_function(mf_module m, const char *name)
     MF_ENTER((mf_function){ MF_FORK_HANDLE });
     mf_error_object *e = NULL;
     const mf_module_object *owner = mf_module_of(m, &e);
-    mf_drop(e); /* the same error is made again below */
+    mf_error_ignore(e); /* the same error is made again below */
     const mf_module_member *module = owner && name ? find_member(owner, name, MF_MEMBER_MODULE) : NULL;
     if (module)
         return mf_fn_module((mf_module){ mf_handle_new(mf_retain(module->object)) });

@@ -324,7 +324,8 @@ static mf_traced *custom_trace(mf_function_object *f, const mf_signature *s, con
             return NULL;
         }
     mf_traced *inner = mf_function_trace(f->inner, s, error);
-    if (inner && (inner->cell_count || inner->result_statics) && mf_traced_result_count(inner) != inner->program->out_count)
+    int results = inner ? mf_traced_result_count(inner) : 0;
+    if (inner && (results != inner->program->out_count || results != inner->result->leaf_count))
         *error = mf_error_new(MF_ERROR_ARGUMENT, "%s: the function must not write states or return statics", f->name);
     custom_rule *r = inner && !*error ? make_rule(f, s, inner->result, vjp) : NULL;
     mf_program *p = r ? call_program(inner, s, op, r, error) : NULL;
