@@ -145,7 +145,7 @@ static void late_but_in_time(void)
     report(map_of(sum));
 }
 
-/* Whether the process has been stopped for three seconds. */
+/* Whether the process is stopped (SIGSTOP) or gone. */
 static bool has_stopped(int process)
 {
     char name[64], state = 0;
@@ -368,7 +368,7 @@ static void own_mpi_without_threads(void)
     mpi.MPI_Finalize();
 }
 
-/* Using MPI after its end: the result is MPI's business. */
+/* The program starts MPI itself after the library has used it; whatever MPI does then is up to MPI. */
 static void own_mpi_after(void)
 {
     report(map_of(sum));
