@@ -97,9 +97,8 @@ TEST(indexing)
     CHECK_NUMBERS(mf_get(x, 1, pick, 0), 20, 12);
     CHECK_NUMBERS(mf_get(x, mf_range(0, MF_END), 1, pick), 6, 4, 18, 16);
     CHECK_EQ_INT(mf_dim(mf_get(x, 0, mf_range(0, 2), pick), 1), 2);
-    CHECK_NUMBERS(mf_get(x, 1, mf_range(0, 2), pick), 14, 18, 12,
-                  16);                                           /* separated index arrays: their dimension comes first, as in NumPy */
-    CHECK_NUMBERS(mf_get(x, pick, mf_range(0, 1), pick), 14, 0); /* index 2 is clamped to 1 */
+    CHECK_NUMBERS(mf_get(x, 1, mf_range(0, 2), pick), 14, 18, 12, 16); /* apart: their dimension comes first, as in NumPy */
+    CHECK_NUMBERS(mf_get(x, pick, mf_range(0, 1), pick), 14, 0);       /* index 2 is clamped to 1 */
 }
 
 static mf_value pick_traced(mf_value x, mf_value i) { return mf_get(x, mf_range(0, MF_END), i, 1); }
