@@ -69,8 +69,7 @@ TEST(rows_go_to_other_devices_without_the_host)
     forget_copies();
     mf_value placed = mf_place(r, (mf_device_list){ 4, turned });
     CHECK_EQ_INT(copies(FAKE_TO_DEVICE), 4);
-    mf_value again = mf_call(mf_pmap(sum_of, .axis_name = "i", .devices = { 4, turned }),
-                             r); /* a map whose operand is another map's result */
+    mf_value again = mf_call(mf_pmap(sum_of, .axis_name = "i", .devices = { 4, turned }), r); /* the operand is another map's result */
     CHECK_EQ_INT(copies(FAKE_TO_DEVICE), 4);
     CHECK_EQ_INT(copies(FAKE_TO_HOST) + copies(FAKE_FROM_HOST), 0);
     CHECK_STR(mf_str(placed), "[0. 1. 2. 3.]");

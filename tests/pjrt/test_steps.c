@@ -349,5 +349,5 @@ TEST(an_error_of_the_host_is_the_calls)
     }
     mf_value two = mf_device_put(mf_arange(2, MF_F32), devices().at[1]);
     CHECK_STR(text(mf_call(mf_jit(there_and_back), two)),
-              "[1. 2.]"); /* the plugin does not wait for the host, so it may be called from there */
+              "[1. 2.]"); /* the plugin may be called in a callback: it does not wait for the host */
 }
