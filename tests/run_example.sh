@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# run_example.sh PROGRAM EXPECTED: runs an example and compares what it prints, byte by byte.
-# EXPECTED's sibling with the ending .cmd, when there is one, is a shell script that runs "$EXAMPLE" as it likes, with "$SCRATCH" as an empty
-# folder to write to; it may end in 2>&1 or deal with an exit status. Otherwise stdout counts and the program must exit with 0.
-# MF_UPDATE_EXPECTED=1 writes what was printed into EXPECTED instead.
+# run_example.sh PROGRAM EXPECTED: runs an example and compares its output with EXPECTED, byte by byte.
+# If there is a file with the same name and the ending .cmd, it is a shell script that runs "$EXAMPLE", with "$SCRATCH" as an empty folder; it may
+# use 2>&1 or handle an exit status. Without it, only stdout is compared, and the program must exit with 0.
+# MF_UPDATE_EXPECTED=1 writes the output to EXPECTED instead.
 set -u
 EXAMPLE=$1
 expected=$2

@@ -25,7 +25,7 @@ TEST(an_unobserved_error_is_reported_once)
     {
         MF_SCOPE;
         mf_value v = mf_make_error(MF_ERROR_AXIS, "axis %d is not there", 3);
-        mf_escape(mf_keep(v)); /* two handles, one error */
+        mf_escape(mf_keep(v)); /* two handles of one error */
         mf_value kept = mf_keep(v);
         mf_release(kept);
         CHECK_EQ_INT(r.count, 0);
@@ -35,14 +35,14 @@ TEST(an_unobserved_error_is_reported_once)
         MF_SCOPE;
         mf_make_error(MF_ERROR_SHAPE, "second");
     }
-    CHECK_EQ_INT(r.count, 1); /* the kept one still lives */
+    CHECK_EQ_INT(r.count, 1); /* the kept handle is still alive */
     CHECK_EQ_INT(r.status, MF_ERROR_SHAPE);
     CHECK_CONTAINS(r.message, "second");
     mf_set_error_hook(NULL, NULL);
     const char *message;
-    CHECK_EQ_INT(mf_first_error(&message), MF_ERROR_AXIS); /* in the order of making */
+    CHECK_EQ_INT(mf_first_error(&message), MF_ERROR_AXIS); /* in the order of creation */
     CHECK_CONTAINS(message, "axis 3 is not there");
-    CHECK_EQ_INT(mf_first_error(&message), MF_ERROR_SHAPE); /* a report handles nothing */
+    CHECK_EQ_INT(mf_first_error(&message), MF_ERROR_SHAPE); /* reporting does not handle an error */
     CHECK_CONTAINS(message, "second");
     CHECK_EQ_INT(mf_first_error(&message), MF_OK);
     CHECK(message == NULL);
@@ -60,7 +60,7 @@ TEST(asking_is_handling)
         CHECK_EQ_INT(mf_error_status(v), MF_ERROR_DTYPE);
         CHECK(mf_is_error(mf_make_error(MF_OK, "still")));
     }
-    CHECK_EQ_INT(r.count, 1); /* to ask whether is not to ask what */
+    CHECK_EQ_INT(r.count, 1); /* mf_is_error does not handle an error */
     CHECK_CONTAINS(r.message, "still");
     mf_set_error_hook(NULL, NULL);
     CHECK_EQ_INT(mf_first_error(NULL), MF_ERROR_ARGUMENT);
@@ -90,7 +90,8 @@ TEST(what_left_the_values_is_remembered)
     CHECK_EQ_INT(mf_error_remember(NULL), MF_OK);
 }
 
-/* A function that is made of others keeps its first error, to explain what follows; one that is dropped on the way explains nothing. */
+/* A composite function keeps the first error inside it, which explains those that follow; an error that was dropped inside explains
+ * nothing. */
 TEST(an_error_that_is_ignored_in_a_function_of_functions_is_none)
 {
     report r = { 0 };
@@ -124,7 +125,7 @@ TEST(an_error_knows_its_place)
     const char *place = mf_error_place(v);
     REQUIRE(place);
     CHECK(strstr(place, "test_errors") || strchr(place, '+'));
-    CHECK_STR(mf_error(v), "here"); /* the sentence alone */
+    CHECK_STR(mf_error(v), "here"); /* only the sentence */
 }
 
 TEST(out_of_memory_is_a_value)

@@ -1,10 +1,10 @@
-/* What a program's end says: the first error that nobody handled, or nothing; and the warning about values that pile up. */
+/* The exit status: the first error that was not handled, or none; and the warning about values that accumulate. */
 #include "base/handles/handle.h"
 #include "check.h"
 
 #include <unistd.h>
 
-/* Runs fn with stderr in a file and gives what it wrote. */
+/* Runs fn with stderr redirected to a file; returns what it wrote. */
 static const char *said_by(void (*fn)(void))
 {
     static char text[4096];

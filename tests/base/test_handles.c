@@ -1,4 +1,4 @@
-/* Handles and scopes: who owns what, and that a stale handle is always noticed. */
+/* Handles and scopes: ownership, and that every stale handle is detected. */
 #include "base/handles/handle.h"
 #include "base/text/string.h"
 #include "check.h"
@@ -17,7 +17,7 @@ static const mf_class thing = { "thing", count_destroyed };
 static mf_value make(void) { return mf_value_new(mf_object_new(&thing, sizeof(mf_object))); }
 static bool is_alive(mf_value v)
 {
-    MF_ENTER(false); /* what it looks at is free again when it returns */
+    MF_ENTER(false); /* it releases its temporary values when it returns */
     return mf_handle_get_as(v.handle, &thing) != NULL;
 }
 
@@ -86,13 +86,13 @@ TEST(a_copy_of_an_assigned_handle_names_the_assignment)
     MF_SCOPE;
     mf_value a = make(), b = a, c = { 0 };
     mf_assign(&c, a);
-    for (int i = 0; i < 2000; i++) { /* nothing that ends in between hides it */
+    for (int i = 0; i < 2000; i++) { /* releases in between do not hide it */
         MF_SCOPE;
         mf_assign(&b, make());
         make();
     }
     CHECK(is_alive(b));
-    CHECK(is_alive(c)); /* a second value */
+    CHECK(is_alive(c)); /* a different value */
     mf_error_object *e = (mf_error_object *)mf_object_of(a);
     REQUIRE(mf_object_is(&e->object, &mf_error_class));
     CHECK_EQ_INT(e->status, MF_ERROR_SCOPE);
@@ -172,7 +172,7 @@ TEST(what_a_public_function_looks_at_stays_until_it_returns)
     CHECK_EQ_INT(destroyed, 1);
 }
 
-/* A slot has 2^31 handles, and is not used again after the last: an old handle never names a new value. */
+/* A slot has 2^31 generations and is retired after the last one: an old handle never refers to a new value. */
 TEST(a_slot_whose_generations_are_used_up_is_retired)
 {
     mf_value v = mf_keep(mf_f(1)), old = v;
@@ -202,7 +202,7 @@ TEST(a_stale_handle_gives_an_error_that_says_so)
     CHECK_EQ_INT(e->status, MF_ERROR_SCOPE);
     CHECK_CONTAINS(e->message, "after the scope that owned it had been closed");
     CHECK_CONTAINS(mf_error_text(e), "its scope was closed at");
-    for (int i = 0; i < 3000; i++) { /* its slot is used again: the generation still tells */
+    for (int i = 0; i < 3000; i++) { /* the slot is reused, but the generation differs */
         MF_SCOPE;
         make();
     }
@@ -213,7 +213,7 @@ TEST(a_stale_handle_gives_an_error_that_says_so)
     CHECK(mf_object_of((mf_value){ 0 }) == NULL);
 }
 
-/* As where C takes a number for an option that is a value: its handle is that number. */
+/* A C number that was passed where a value is expected becomes a handle with that number. */
 TEST(a_number_is_no_handle)
 {
     mf_error_object *e = (mf_error_object *)mf_handle_get(7);
@@ -277,7 +277,7 @@ static void *other_thread(void *context)
     if (!is_alive(s->given))
         return NULL;
     s->taken = mf_keep(s->given);
-    mf_assign(&s->given, make()); /* it belongs to the other thread */
+    mf_assign(&s->given, make()); /* the value belongs to the other thread */
     if (mf_error_status(s->given) != MF_ERROR_SCOPE)
         return NULL;
     mf_value outermost = { 0 };

@@ -1,4 +1,4 @@
-/* The hash map against a plain list: what is found, in which order, and what is left after removals, with hashes that meet as often as can be. */
+/* The hash map, compared with a plain list: lookups, order, and the rest after removals, with frequent hash collisions. */
 #include "check.h"
 
 #include "base/memory/hash_map.h"
@@ -7,7 +7,7 @@
 
 enum { VALUES = 200, STEPS = 20000 };
 
-/* Of value v; hashes of few kinds share a place, some the whole hash. */
+/* The hash of v; kinds > 0 makes values share a bucket, or the whole hash. */
 static uint64_t hash_of(int v, int kinds) { return kinds ? (uint64_t)(v % kinds) * 0x100000001u : (uint64_t)v * 0x9e3779b97f4a7c15u; }
 
 static int list[VALUES], list_count, values[VALUES];
@@ -20,7 +20,7 @@ static bool listed(int v)
     return false;
 }
 
-/* Those of the hash are found in the order in which they came, and all are gone through. */
+/* Checks that the values with this hash are found in insertion order, and that iteration visits all values. */
 static bool same_as_list(const mf_hash_map *m, int kinds, uint64_t hash)
 {
     int at = -1, each = 0, seen = 0;

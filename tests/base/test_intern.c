@@ -1,4 +1,4 @@
-/* Interning: one address for equal things, from every thread. */
+/* Interning: equal contents have one address, in all threads. */
 #include "base/memory/alloc.h"
 #include "base/memory/intern.h"
 #include "check.h"

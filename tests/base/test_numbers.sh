@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Numbers may stand for values in every public function: a program that calls each with numbers compiles without a warning.
+# Every public function accepts C numbers as values: a program that calls each of them with numbers compiles without a warning.
 set -uo pipefail
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Errors name the user's line, also where the library's function is written on other public ones, and where the compiler has made the call
-# a jump; with the shared library and with the archive.
+# Errors name the user's line, also if the library's function calls other public functions, and if the compiler turned the call into a jump; with
+# the shared library and with the archive.
 set -euo pipefail
 command -v addr2line >/dev/null || { echo "SKIP: there is no addr2line"; exit 0; }
 work=$(mktemp -d)

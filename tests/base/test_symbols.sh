@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Every function that the public headers declare is in the shared library: nothing compiles and then does not link.
+# Every function that the public headers declare is exported by the shared library, so whatever compiles also links.
 set -euo pipefail
 command -v gcc >/dev/null || { echo "SKIP: there is no gcc, which lists prototypes"; exit 0; }
 work=$(mktemp -d)

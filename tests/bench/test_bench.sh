@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The benchmark still runs: every small workload answers once without a peer, both sides know the same names, the rows ask for known ones,
-# and a table comes out. Nothing here asserts a time.
+# The benchmark still runs: every small workload answers once without a peer, both sides have the same names, the rows use existing names, and a
+# table is written. No time is asserted.
 set -euo pipefail
 programs=$MF_BUILD_DIR/bench
 bench=$MF_SOURCE_DIR/bench

@@ -26,7 +26,8 @@ mf_value held[8];
 void finish(mf_value v) { CHECK(mf_block_until_ready(v) == MF_OK || CHECK_NOTE("%s", mf_error(v))); }
 mf_value normal(uint64_t seed, mf_shape shape) { return mf_random_normal(mf_random_key(seed), shape, MF_F32); }
 
-/* One worker; and oneDNN as on any machine: where it multiplies bf16, images go by fours, and steps are joined otherwise. */
+/* One worker, and oneDNN without bf16 instructions: on machines that have them, images are processed in fours and steps are fused
+ * differently. */
 __attribute__((constructor)) static void as_everywhere(void)
 {
     setenv("MF_NUM_THREADS", "1", 1);
@@ -73,8 +74,7 @@ static void call(const workload *w)
     w->call();
 }
 
-/* The least of some calls: what a run keeps for the next one is made in the first ones, and loops that are compiled meanwhile, by a thread of
- * their own, allocate too. */
+/* The minimum over some calls: the first calls allocate what later runs reuse, and the thread that compiles loops allocates, too. */
 static void count_warm_calls(const workload *w)
 {
     found[ARRAYS] = found[BLOCKS] = INT64_MAX;
@@ -128,7 +128,7 @@ static bool counts_here(const workload *w, int which)
     if (!w->small && which >= ARRAYS)
         return false;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    return which < ARRAYS; /* the caches of memory are off, and runs go other ways */
+    return which < ARRAYS; /* memory caches are off, and runs take other paths */
 #else
     return which >= 0;
 #endif
@@ -152,8 +152,8 @@ static void compare(FILE *f, const workload *w)
     }
 }
 
-/* Of large ones those of which a round has several calls: the others are these again with larger arrays. The reference backend, which takes
- * a step for each equation, is told by the small ones. */
+/* Large workloads are counted only if a round has several calls: the others are the same with larger arrays. For the reference backend,
+ * which executes a step for each equation, the small ones suffice. */
 static bool is_counted(const workload *w)
 {
     return !w->threads && (w->small || (w->calls >= 3 && !strcmp(mf_default_backend(), "native")));
@@ -165,7 +165,7 @@ TEST(what_a_call_costs)
     char path[512];
     bool renew = getenv("MF_GOLDEN_WRITE");
     mf_set_num_cpu_devices(devices);
-    mf_executable_inline_below(1e18); /* no run is long enough for the pool: what one keeps is this thread's */
+    mf_executable_inline_below(1e18); /* every run stays on this thread, so that what it caches is this thread's */
     snprintf(path, sizeof path, "%s/bench/counts.%s.txt", MF_TESTS_DIR, mf_default_backend());
     FILE *f = fopen(path, renew ? "w" : "r");
     REQUIRE(CHECK(f));

@@ -1,5 +1,5 @@
-/* Processes over the library's own messages, as threads of one: what goes well does, whoever computes or rests meanwhile, and those that
- * wait for each other for ever all hear of it. */
+/* Processes, simulated as threads, that communicate by the library's own messages: correct programs succeed, even if some processes compute
+ * or pause meanwhile; and of processes that wait for each other forever, each gets an error. */
 #include "check.h"
 #include "queue_link.h"
 
@@ -55,7 +55,7 @@ static void check_good(mf_value r, int size, const char *name)
 
 /* ------------------------------------------------------------------ what goes well */
 
-static const int64_t widths[] = { 1, 300, 9000, 40000 }; /* inline, offered, in pieces */
+static const int64_t widths[] = { 1, 300, 9000, 40000 }; /* inline with the header, offered, in pieces */
 
 static void go_on(void *size, int rank)
 {
@@ -96,7 +96,7 @@ static const struct {
 typedef struct crossing {
     int index, size;
     int64_t width;
-    int heard; /* processes, in whose own words */
+    int heard; /* the processes that got the error */
 } crossing;
 
 static void cross(void *context, int rank)
@@ -125,7 +125,7 @@ TEST(crosswise)
             }
 }
 
-/* Three processes of which the second rests before it comes, to one of the two collectives at which the others are. */
+/* Three processes; the second one pauses before it joins one of the two collectives in which the others wait. */
 static void come_late(void *context, int rank)
 {
     int size = *(int *)context;

@@ -1,6 +1,5 @@
-/* The store of keys in process 0 of several, the others of which say what they like: a wait ends with a value, its timeout, a death, or
- * when this process leaves, and nothing of what comes is believed that does not follow. Between real processes:
- * tests/distributed/job_plugin.c. */
+/* The key-value store in process 0 of a job whose other processes send arbitrary bytes: a wait ends with a value, a timeout, a death, or
+ * when this process leaves, and no invalid message is accepted. With real processes: tests/distributed/job_plugin.c. */
 #include "check.h"
 
 #include "fake_link.h"
@@ -18,7 +17,7 @@ static double now(void)
 
 static void put(mf_comm *c, const char *key, const char *value) { CHECK(!c->put(c, key, strlen(key), value, strlen(value) + 1)); }
 
-/* What is there now, or within so many seconds: its words; "" nothing; or an error's. */
+/* The value that is there now, or within `seconds`; "" if there is none; or an error's message. */
 static const char *get(mf_comm *c, const char *key, double seconds)
 {
     static char words[256];
@@ -64,7 +63,7 @@ static void bring_piece(mf_message_kind kind, uint64_t place, uint64_t total, co
     bring(bytes, sizeof h + h.size);
 }
 
-/* What process 2 is told, which shares memory: its next message, whose payload is added to the words. */
+/* The next message to process 2, which shares memory; its payload is appended to `words`. */
 static mf_message_header take_answer(char *words)
 {
     mf_ring *r = mf_shared_ring(&fake.shared, 0, 2);
@@ -119,10 +118,10 @@ TEST(values_come_in_pieces)
     bring_piece(PUT, 0, 9, "k", "abcd");
     bring_piece(PUT, 4, 9, "k", "efgh");
     CHECK_STR(get(c, "k", 0.05), "");
-    bring_piece(PUT, 7, 9, "k", "i"); /* does not follow */
+    bring_piece(PUT, 7, 9, "k", "i"); /* not the next piece */
     bring_piece(PUT, 8, 9, "k", "too much");
     bring_piece(PUT, 8, 7, "k", "");
-    bring_piece(VALUE, 0, 3, "", "abc"); /* nobody has asked */
+    bring_piece(VALUE, 0, 3, "", "abc"); /* not requested */
     CHECK_STR(get(c, "k", 0.05), "");
     bring(&(mf_message_header){ .magic = MAGIC, .kind = GET, .from = 2, .id = 5 }, sizeof(mf_message_header));
     bring(&(mf_message_header){ .magic = MAGIC, .kind = GET_OVER, .from = 2, .id = 5 }, sizeof(mf_message_header));

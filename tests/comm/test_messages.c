@@ -1,5 +1,5 @@
-/* Messages that nobody of ours would send: a link, and rings in shared memory, that bring any bytes as headers, while this process sends
- * and receives. Whatever comes, each operation ends once, and nothing is written where it should not be. */
+/* Invalid messages: a link, and rings in shared memory, that deliver arbitrary bytes as headers while this process sends and receives.
+ * Whatever arrives, each operation ends exactly once, and nothing is written outside its buffer. */
 #include "check.h"
 
 #include "fake_link.h"
@@ -27,7 +27,7 @@ static void ended(void *context, mf_error_object *error)
     if (!CHECK(!__atomic_exchange_n(&op->done, true, __ATOMIC_SEQ_CST)))
         CHECK_NOTE("done twice");
     mf_error_ignore(error);
-    free(op->bytes); /* from now on nobody may write there */
+    free(op->bytes); /* from now on a write there is a bug */
     op->bytes = NULL;
     __atomic_fetch_sub(&fake.under_way, 1, __ATOMIC_SEQ_CST);
 }
@@ -46,7 +46,7 @@ static void operate(mf_comm *c, own_operation *op)
         c->send(c, other, &tag, op->bytes, count, ended, op);
 }
 
-/* Mostly sound in form. */
+/* Mostly well-formed. */
 static void bring_any(void)
 {
     static unsigned char bytes[sizeof(mf_message_header) + SLOT];
@@ -107,7 +107,7 @@ static void storm(uint64_t seed)
         if (draw(300) == 0)
             mf_messages_died(c, 1 + (int)draw(PROCESSES - 1));
     }
-    for (int i = 0; i < 100; i++) { /* nothing waits for room any more */
+    for (int i = 0; i < 100; i++) { /* until nothing waits for room */
         drain();
         c->poll(c);
     }
@@ -133,11 +133,11 @@ static void remember(void *context, mf_error_object *error)
     __atomic_fetch_sub(&fake.under_way, 1, __ATOMIC_SEQ_CST);
 }
 
-/* One header for a receipt of four bytes from process 1 in call 0 at place 0 with check 0. */
+/* One header for a receive of four bytes from process 1, in call 0 at place 0 with check 0. */
 static const struct {
     const char *name, *said;
     mf_message_header head;
-    size_t count; /* after the header */
+    size_t count; /* the bytes after the header */
 } answers[] = {
     { "the message", "good", { .kind = DATA, .from = 1, .size = 4 }, 4 },
     { "another check", "process 1 computes something else here", { .kind = DATA, .from = 1, .size = 4, .check = 1 }, 4 },
@@ -193,11 +193,11 @@ TEST(places_of_other_processes)
     snprintf(words, sizeof words, "at %s, it says", mf_location_of(__builtin_return_address(0)));
     check_decoded(t.at, words);
     mf_text_free(&t);
-    mf_location_encode(&t, " (", words, ")"); /* no code of any file */
+    mf_location_encode(&t, " (", words, ")"); /* no address of code */
     mf_location_encode(&t, " (", NULL, ")");
     CHECK_EQ_UINT(t.count, 0);
 
-    check_decoded("at \1abc 12 program\1, it says", "at program+0x12, it says"); /* another build */
+    check_decoded("at \1abc 12 program\1, it says", "at program+0x12, it says"); /* from another build */
     check_decoded("at \1"
                   "0 12 program\1.",
                   "at program+0x12.");

@@ -1,4 +1,4 @@
-/* Rings and offers in shared memory: what is put comes in order and whole, and what its owner gives up nobody takes. */
+/* Rings and offers in shared memory: data arrives in order and complete, and an offer that its owner withdraws is not taken. */
 #include "check.h"
 
 #include "array/array.h"
@@ -54,12 +54,12 @@ TEST(a_length_that_cannot_be_is_none)
     memset(r->bytes, 0x7f, 8);
     atomic_store(&r->put, 16);
     CHECK(mf_ring_next(r, &count) && count == SIZE_MAX);
-    memset(r->bytes, 0xff, 8); /* a ring that begins with its end */
+    memset(r->bytes, 0xff, 8); /* a ring whose counters are about to wrap around */
     CHECK(mf_ring_next(r, &count) && count == SIZE_MAX);
     free(r);
 }
 
-/* ---- two processes of this one, over rings and a link that nothing should use */
+/* ---- two processes, simulated in this one, over rings and a link that must not be used */
 
 static int no_send(mf_link *l, int to, int tag, const void *bytes, size_t count, uintptr_t *r)
 {
@@ -137,7 +137,7 @@ static bool polled_without_an_end(const end *e)
     return !atomic_load(&e->ended);
 }
 
-/* A send of these bytes, which the other side borrows. */
+/* Sends these bytes, which the other side borrows. */
 static mf_loan lend(const mf_message_tag *tag, const void *from, void *to, size_t count, end *sent)
 {
     static end received;
@@ -157,12 +157,12 @@ static void lend_and_give_up(void)
     memset(elsewhere, 8, SIZE);
     memset(to, 0, SIZE);
     mf_message_tag tag = { .call = 10, .words = "psum of float32[3]" };
-    /* small ones come with their header */
+    /* small payloads arrive with their header */
     mf_loan loan = lend(&tag, from, to, 5, &sent);
     CHECK(loan.at == to && !loan.id && to[4] == 7);
     CHECK_STR(outcome(&sent), "good");
     CHECK(job.comm[1]->give_back(job.comm[1], 0, tag.call, &loan));
-    /* large ones stay where they are, or where they were copied, and their sends last as long */
+    /* large payloads stay in place, or in a copy, and their sends last until they are given back */
     for (int k = 0; k < 2; k++) {
         tag.place++;
         loan = lend(&tag, k ? elsewhere : from, to, SIZE, &sent);
@@ -170,15 +170,15 @@ static void lend_and_give_up(void)
         CHECK(polled_without_an_end(&sent));
         CHECK(job.comm[1]->give_back(job.comm[1], 0, tag.call, &loan));
         CHECK_STR(outcome(&sent), "good");
-        CHECK(!job.comm[1]->give_back(job.comm[1], 0, tag.call, &loan)); /* once is enough */
+        CHECK(!job.comm[1]->give_back(job.comm[1], 0, tag.call, &loan)); /* a second time fails */
     }
-    /* their owner may give them up, and whoever reads them is told */
+    /* the owner may withdraw a loan, and the reader is told */
     tag.call++;
     loan = lend(&tag, from, to, SIZE, &sent);
     job.comm[0]->abort(job.comm[0], tag.call, "the disk is full");
     CHECK_CONTAINS(outcome(&sent), "the disk is full");
     CHECK(!job.comm[1]->give_back(job.comm[1], 0, tag.call, &loan));
-    /* what somebody copies may not be given up meanwhile, so it is whole */
+    /* a loan that is being copied cannot be withdrawn, so the copy is complete */
     tag.call++;
     job.comm[0]->send(job.comm[0], 1, &tag, from, SIZE, note, &sent);
     job.comm[1]->receive(job.comm[1], 0, &tag, to, SIZE, note, &received);
@@ -195,7 +195,7 @@ TEST(payloads_and_what_is_given_up)
     enum { SIZE = 3 << 20 };
     static const size_t sizes[] = { 0, 5, INLINE_NEAR, INLINE_NEAR + 1, SIZE };
     static end sent, received;
-    unsigned char *from[2] = { NULL, malloc(SIZE) }, *to = malloc(SIZE); /* in the shared memory, and not */
+    unsigned char *from[2] = { NULL, malloc(SIZE) }, *to = malloc(SIZE); /* in shared memory, and not */
     open_job();
     from[0] = mf_memory_get_shared(SIZE);
     CHECK(mf_shared_find(&job.memory[0], from[0], SIZE) && !mf_shared_find(&job.memory[0], from[1], SIZE));
@@ -216,14 +216,14 @@ TEST(payloads_and_what_is_given_up)
     job.comm[1]->receive(job.comm[1], 0, &other, to, SIZE, note, &received);
     CHECK_CONTAINS(outcome(&sent), "process 1 computes something else here");
     CHECK_CONTAINS(outcome(&received), "process 0 computes something else here");
-    /* an offer that was given up before it is taken */
+    /* an offer that is withdrawn before it is taken */
     tag.call = 1;
     job.comm[0]->send(job.comm[0], 1, &tag, from[0], SIZE, note, &sent);
     job.comm[0]->abort(job.comm[0], 1, "the disk is full");
     CHECK_CONTAINS(outcome(&sent), "the disk is full");
     job.comm[1]->receive(job.comm[1], 0, &tag, to, SIZE, note, &received);
     CHECK_CONTAINS(outcome(&received), "process 0");
-    lend_and_give_up(); /* in the same job: a process has one */
+    lend_and_give_up(); /* in the same job, because a process can have only one */
     mf_memory_put(from[0], SIZE);
     free(from[1]);
     free(to);

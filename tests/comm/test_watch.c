@@ -1,4 +1,4 @@
-/* Process 0's side of the connections that tell of deaths, with strangers at its door. */
+/* Process 0's side of the connections that report deaths, including connections from strangers. */
 #include "check.h"
 
 #include "comm/watch.h"
@@ -45,7 +45,7 @@ static int greet(uint32_t magic, uint32_t rank, unsigned char twist)
     return fd;
 }
 
-/* What it says next: its kind, 0 when it hangs up. */
+/* The kind of the next message; 0 if the connection is closed. */
 static uint32_t hear(int fd)
 {
     uint32_t w[2] = { 99, 0 };
@@ -68,7 +68,7 @@ TEST(only_its_own_job_is_heard)
     CHECK_EQ_UINT(invitation.at[0], htonl(INADDR_LOOPBACK));
     REQUIRE(mf_watch_begin(0, 4, &invitation, died, NULL));
 
-    /* strangers are shown out */
+    /* strangers are disconnected */
     CHECK_EQ_INT(hear(greet(HELLO, 1, 1)), 0);
     CHECK_EQ_INT(hear(greet(HELLO + 1, 1, 0)), 0);
     CHECK_EQ_INT(hear(greet(HELLO, 0, 0)), 0);
@@ -77,17 +77,17 @@ TEST(only_its_own_job_is_heard)
 
     int first = greet(HELLO, 1, 0);
     CHECK_EQ_INT(hear(first), WELCOME);
-    CHECK_EQ_INT(hear(greet(HELLO, 1, 0)), 0); /* once */
+    CHECK_EQ_INT(hear(greet(HELLO, 1, 0)), 0); /* only once */
     int second = greet(HELLO, 2, 0), third = greet(HELLO, 3, 0);
     CHECK_EQ_INT(hear(second), WELCOME);
     CHECK_EQ_INT(hear(third), WELCOME);
 
-    /* now all have come */
+    /* now all processes are connected */
     CHECK_EQ_INT(hear(silent), 0);
     CHECK_EQ_INT(knock(), -1);
     CHECK_EQ_INT(deaths, 0);
 
-    /* a goodbye is no death, an end without one is, and so is nonsense; the others hear of it */
+    /* a goodbye is no death; a close without a goodbye, or nonsense, is one; the others are told */
     const uint32_t goodbye[2] = { GOODBYE, 1 }, nonsense[2] = { 77, 1 };
     CHECK(send(first, goodbye, sizeof goodbye, 0) == (ssize_t)sizeof goodbye);
     close(first);
@@ -102,7 +102,7 @@ TEST(only_its_own_job_is_heard)
     CHECK_EQ_INT(deaths, 2);
 }
 
-/* Process 0 dies: one that has been welcomed, as all are that have joined, hears of it; one that has not, has not joined. */
+/* Process 0 dies: a process that was welcomed, as all that have joined, is told; one that was not welcomed has not joined. */
 typedef struct doorkeeper {
     int listening;
     bool welcomes;

@@ -38,7 +38,7 @@ void folder_remove(folder *f)
 
 void folder_write(folder *f, const char *name, const void *bytes, size_t size, bool gzip)
 {
-    gzFile file = gzopen(folder_path(f, name), gzip ? "wb" : "wbT"); /* T: as it is */
+    gzFile file = gzopen(folder_path(f, name), gzip ? "wb" : "wbT"); /* T: uncompressed */
     if (file && size)
         (void)gzwrite(file, bytes, (unsigned)size);
     if (file)

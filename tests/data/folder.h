@@ -1,4 +1,4 @@
-/* A temporary folder with files in it, for the tests of this room. */
+/* A temporary folder with files, for the tests in this folder. */
 #ifndef MANYFOLD_TESTS_DATA_FOLDER_H
 #define MANYFOLD_TESTS_DATA_FOLDER_H
 
@@ -14,13 +14,13 @@ typedef struct folder {
 bool folder_make(folder *f);
 void folder_remove(folder *f);
 
-/* Path of a file in the folder, which folder_remove will delete; the string lasts until the next call. */
+/* The path of a file in the folder, which folder_remove will delete; valid until the next call. */
 const char *folder_path(folder *f, const char *name);
 
-/* Writes bytes as they are, or gzip'd. */
+/* Writes bytes, plain or gzip'd. */
 void folder_write(folder *f, const char *name, const void *bytes, size_t size, bool gzip);
 
-/* Writes an IDX file: sizes are big-endian already turned by this. */
+/* Writes an IDX file; converts the sizes to big-endian. */
 void folder_write_idx(folder *f, const char *name, int type, int rank, const unsigned *sizes, const void *data, size_t bytes);
 
 #endif

@@ -1,4 +1,5 @@
-/* Augmentation: the draws of jax.random from the same keys (tests/oracle/augment.py), inside of jit, vmap, pmap and grad, and bad calls. */
+/* Augmentation: the same draws as jax.random from the same keys (tests/oracle/augment.py), in jit, vmap, pmap and grad; and invalid
+ * calls. */
 #include "check.h"
 
 #include <manyfold.h>
@@ -40,7 +41,7 @@ TEST(draws_are_those_of_jax)
     check_same(mf_augment_cutout(mf_random_key(3), images, 99), mf_zeros_like(images));
 }
 
-/* Two roundings of f32 in the draw of the weight, and as many in the mixture. */
+/* The weight's draw has two roundings in f32, and the mixture has two. */
 TEST(mixtures_are_those_of_jax)
 {
     MF_SCOPE;
@@ -51,7 +52,7 @@ TEST(mixtures_are_those_of_jax)
     CHECK_NEAR(mf_item_f64(mf_sum(labels)), 5, 1e-6);
 }
 
-/* Weights of f32 against rounded ones of double: a dozen of them, up to 1.3, times pixels below 1. */
+/* Weights in f32, compared with rounded ones in double: a dozen, up to 1.3, times pixels below 1. */
 static void check_near(mf_value got, mf_value expected, double most)
 {
     CHECK_EQ_INT(mf_dtype_of(got), mf_dtype_of(expected));
@@ -84,7 +85,7 @@ TEST(sizes_are_those_of_jax)
     CHECK_EQ_INT(mf_dtype_of(mf_image_resize(bytes, MF_SHAPE(5, 1, 1, 2), MF_RESIZE_NEAREST)), MF_U8);
     CHECK_STR(mf_str(mf_image_resize(mf_less(mf_arange(2, MF_I32), 1), MF_SHAPE(4), MF_RESIZE_NEAREST)), "[ True  True False False]");
     CHECK_NEAR(mf_item_f64(mf_sum(mf_call(mf_grad(resized_total), mf_ones(MF_SHAPE(4), MF_F32)))), 3,
-               1e-5); /* weights of a place add up to 1 */
+               1e-5); /* the weights of a pixel add up to 1 */
 }
 
 TEST(sizes_that_cannot_be)
@@ -138,7 +139,7 @@ TEST(each_device_has_draws_of_its_own)
 
 static mf_value total(mf_value x) { return mf_sum(mf_mul(crop(mf_random_key(1), x), 2.0)); }
 
-/* Each pixel that was cut out has its weight, every other none. */
+/* The gradient of a pixel is its weight if it is in the crop, else 0. */
 TEST(gradients_go_through)
 {
     MF_SCOPE;

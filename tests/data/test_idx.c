@@ -1,4 +1,4 @@
-/* Data files: whole ones are read, all others are refused with file, offset and what was expected there. */
+/* Data files: complete files are read; all others are refused with an error that names the file, the offset and what was expected there. */
 #include <manyfold.h>
 
 #include "check.h"
@@ -6,7 +6,7 @@
 
 #include <unistd.h>
 
-/* v is an MF_ERROR_IO whose message names the file and says `part`. */
+/* Checks that v is an MF_ERROR_IO whose message names the file and contains `part`. */
 static void check_refused(mf_value v, const char *path, const char *part)
 {
     CHECK_EQ_INT(mf_error_status(v), MF_ERROR_IO);
@@ -75,7 +75,7 @@ TEST(reads_scalars_and_empty_arrays)
     folder_remove(&f);
 }
 
-/* The file is `bytes`; it is refused with `part`. */
+/* Checks that a file with these bytes is refused with `part`. */
 static void check_bytes_refused(folder *f, const void *bytes, size_t size, const char *part)
 {
     folder_write(f, "bad", bytes, size, false);
@@ -101,7 +101,7 @@ TEST(refuses_broken_files)
     check_bytes_refused(&f, "\0\0\10\11", 4, "at offset 3: expected a rank of at most 8, found 9");
     check_bytes_refused(&f, "\0\0\10\3\377\377\377\377\377\377\377\377\0\0\0\1", 16,
                         "at offset 8: expected the size of dimension 1 of 3, found 4294967295");
-    check_bytes_refused(&f, "\0\0\10\2\0\377\377\377\0\0\377\377", 12, "found 0: the file is truncated"); /* 1 TiB that are not there */
+    check_bytes_refused(&f, "\0\0\10\2\0\377\377\377\0\0\377\377", 12, "found 0: the file is truncated"); /* claims 1 TiB of data */
     folder_remove(&f);
 }
 
@@ -147,7 +147,7 @@ TEST(refuses_damaged_gzip)
     damage(folder_path(&f, "cut.gz"), 1000, 0);
     check_refused(mf_load_idx(folder_path(&f, "cut.gz")), "/cut.gz", "expected 5000 bytes of data from offset 8 on");
     folder_write_idx(&f, "end.gz", 8, 1, &size, noise, sizeof noise);
-    damage(folder_path(&f, "end.gz"), 5, 0); /* the data is whole, its checksum is not */
+    damage(folder_path(&f, "end.gz"), 5, 0); /* the data is complete, the checksum is not */
     check_refused(mf_load_idx(folder_path(&f, "end.gz")), "/end.gz", "at offset 5008: expected the end of the file");
     folder_write_idx(&f, "sum.gz", 8, 1, &size, noise, sizeof noise);
     damage(folder_path(&f, "sum.gz"), 0, 6);
@@ -240,7 +240,7 @@ TEST(reads_the_real_one)
 
 enum { RECORD = 3073, RECORDS = 10000 };
 
-/* `records` of zeros, but the first: label 6, pixel (0, 1) = (10, 20, 30); the file is sparse. */
+/* Records of zeros, except the first: label 6, pixel (0, 1) = (10, 20, 30). The file is sparse. */
 static void write_records(const char *path, long bytes, int label)
 {
     FILE *file = fopen(path, "wb");

@@ -1,4 +1,4 @@
-/* Batches: every row once an epoch, in an order that the seed and the epoch fix; the last batch dropped, kept or filled up. */
+/* The loader: every row once in an epoch, in an order determined by seed and epoch; the last batch is dropped, kept or padded. */
 #include <manyfold.h>
 
 #include "check.h"
@@ -11,7 +11,7 @@ static mf_value numbered(int n)
     return mf_dict("id", id, "twice", mf_reshape(mf_arange(2 * n, MF_F32), MF_SHAPE(n, 2)));
 }
 
-/* Appends the batch's ids to `ids`; its rows must belong together. */
+/* Appends the batch's ids to `ids`; checks that the columns of each row belong together. */
 static int read_ids(mf_value batch, int *ids, int count)
 {
     int n = (int)mf_dim(mf_get(batch, "id"), 0);
@@ -33,19 +33,19 @@ static int read_epoch(mf_loader *l, int *ids)
     return count;
 }
 
-/* Each position of two epochs is found again by a loader that was opened anew, and by one that stands elsewhere. */
+/* A new loader, and one at another position, can seek to each position of two epochs. */
 TEST(goes_on_where_another_stopped)
 {
     REQUIRE(mf_set_num_cpu_devices(8) == MF_OK);
     MF_SCOPE;
     mf_loader_options o = { .batch_size = 4, .shuffle = true, .shuffle_seed = 3, .pad_last = true };
-    for (int kind = 0; kind < 3; kind++, o.pad_last = false, o.keep_last = kind == 1) { /* 3, 2, 3 batches of ten rows */
+    for (int kind = 0; kind < 3; kind++, o.pad_last = false, o.keep_last = kind == 1) { /* 3, 2, 3 batches for ten rows */
         mf_loader *l = mf_loader_open_opt(numbered(10), &o), *other = mf_loader_open_opt(numbered(10), &o);
         int64_t batches = mf_loader_batches(l);
         for (int64_t at = 0; at < 2 * batches; at++) {
             mf_value batch, same;
             CHECK_EQ_INT(mf_loader_position(l), at);
-            REQUIRE(CHECK(mf_loader_next(l, &batch) || mf_loader_next(l, &batch))); /* over the end of an epoch */
+            REQUIRE(CHECK(mf_loader_next(l, &batch) || mf_loader_next(l, &batch))); /* at the end of an epoch call it again */
             CHECK_EQ_INT(mf_loader_position(l), at + 1);
             CHECK_EQ_INT(mf_loader_seek(other, at), MF_OK);
             CHECK_EQ_INT(mf_loader_position(other), at);
@@ -68,7 +68,7 @@ TEST(keeps_the_order)
     mf_loader *l = mf_loader_open(numbered(10), .batch_size = 4);
     CHECK_EQ_INT(mf_loader_batches(l), 2);
     for (int epoch = 0; epoch < 2; epoch++) {
-        REQUIRE(CHECK_EQ_INT(read_epoch(l, ids), 8)); /* the last two are dropped */
+        REQUIRE(CHECK_EQ_INT(read_epoch(l, ids), 8)); /* the last two rows are dropped */
         for (int i = 0; i < 8; i++)
             CHECK_EQ_INT(ids[i], i);
     }
@@ -103,7 +103,7 @@ TEST(fills_up_the_last_batch)
     mf_loader_close(l);
 }
 
-/* The documented generator and shuffle, computed apart from this library: seed 5 in epochs 0 and 1. */
+/* The documented generator and shuffle, computed independently: seed 5 in epochs 0 and 1. */
 TEST(shuffles_as_documented)
 {
     static const int expected[2][10] = { { 3, 6, 0, 4, 5, 1, 2, 9, 7, 8 }, { 9, 7, 8, 4, 0, 3, 1, 6, 5, 2 } };
@@ -144,7 +144,7 @@ TEST(owns_its_batch_until_the_next)
         MF_SCOPE;
         CHECK(mf_loader_next(l, &first));
     }
-    CHECK_STR(mf_str(mf_get(first, "id")), "[0 1 2 3]"); /* the scope in which it came is closed */
+    CHECK_STR(mf_str(mf_get(first, "id")), "[0 1 2 3]"); /* valid after the scope it was returned in has ended */
     CHECK(mf_loader_next(l, &second));
     CHECK(mf_error(first) != NULL);
     mf_loader_close(l);
@@ -168,7 +168,7 @@ TEST(batches_any_tree_and_type)
     mf_loader_close(l);
 }
 
-/* The first next of every epoch shows what is wrong, and the epoch ends. */
+/* Checks that the first mf_loader_next of every epoch returns the error, and that the epoch then ends. */
 static void check_refused(mf_loader *l, const char *part)
 {
     mf_value batch;
@@ -208,7 +208,7 @@ TEST(ends_at_once_without_rows)
     mf_loader_close(NULL);
 }
 
-static int shares[2][2][10]; /* by process and epoch */
+static int shares[2][2][10]; /* the rows, by process and epoch */
 
 static void read_share(void *context, int rank)
 {

@@ -1,4 +1,4 @@
-/* Host values between processes, where there is one. */
+/* The multihost functions in a single process. */
 #include "check.h"
 
 #include <manyfold.h>
@@ -17,6 +17,6 @@ TEST(leaving_where_nothing_was_joined)
 {
     CHECK_EQ_INT(mf_distributed_shutdown(), MF_OK);
     CHECK(mf_process_count() == 1 && mf_process_index() == 0);
-    CHECK_EQ_INT(mf_distributed_initialize(), MF_ERROR_ARGUMENT); /* devices were used */
+    CHECK_EQ_INT(mf_distributed_initialize(), MF_ERROR_ARGUMENT); /* devices have been used already */
     CHECK_EQ_INT(mf_distributed_initialize(.timeout = -1), MF_ERROR_ARGUMENT);
 }

@@ -1,4 +1,4 @@
-/* Copies for every device, parts for every device, and back. */
+/* Replicating and sharding arrays over devices, and the reverse. */
 #include <manyfold.h>
 
 #include "check.h"
@@ -45,12 +45,12 @@ TEST(sharding_commits_nothing)
     mf_set_num_cpu_devices(8);
     fake_client_register();
     mf_value batch = mf_dict("x", mf_arange(15, MF_F32));
-    if (strcmp(mf_device_platform(mf_devices().at[0]), "cpu") == 0) { /* a map says where it runs, a batch does not */
+    if (strcmp(mf_device_platform(mf_devices().at[0]), "cpu") == 0) { /* shards are not committed: the map chooses its devices */
         mf_value sharded = mf_get(mf_shard_batch(batch, 8, .pad_last = true), "x");
         mf_value there = mf_call(mf_pmap(square, .backend = "fake"), sharded);
         CHECK_STR(mf_str(mf_get(there, 7)), "[196.   0.]");
         CHECK_STR(mf_device_platform(mf_devices_of_array(there).at[7]), "fake");
-    } else { /* memory of their own: the rows go there at once */
+    } else { /* separate memory: the rows are transferred at once */
         CHECK_EQ_INT(mf_devices_of_array(mf_get(mf_shard_batch(batch, 5), "x")).count, 5);
     }
 }
@@ -93,7 +93,7 @@ TEST(fills_up_and_masks)
     CHECK_STR(mf_str(mf_get(sharded, "label")), "[[0]\n [1]\n [2]\n [0]]");
     CHECK_STR(mf_str(mf_get(sharded, "mask")), "[[1.]\n [1.]\n [1.]\n [0.]]");
     mf_value whole = mf_shard_batch(mf_dict("label", mf_arange(8, MF_I32)), 4, .pad_last = true);
-    CHECK_STR(mf_str(mf_get(whole, "mask", 3)), "[1. 1.]"); /* always there: a step gets one tree */
+    CHECK_STR(mf_str(mf_get(whole, "mask", 3)), "[1. 1.]"); /* always present, so that a step always gets the same tree */
     mf_value masked = mf_dict("label", mf_arange(3, MF_I32), "mask", mf_array_n(MF_F32, MF_SHAPE(3), (double[]){ 1, 1, 0 }, 3));
     CHECK_STR(mf_str(mf_get(mf_shard_batch(masked, 2, .pad_last = true), "mask", 1)), "[0. 0.]");
     CHECK_CONTAINS(mf_error(mf_shard_batch(mf_arange(3, MF_I32), 2, .pad_last = true)), "takes a dict of arrays");

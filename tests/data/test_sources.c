@@ -1,4 +1,4 @@
-/* Sources: arrays, mapped .npy files, folders of pictures (tests/oracle/images.py), text, one's own; CSV; and batches made ahead. */
+/* Sources: arrays, mapped .npy files, image folders (tests/oracle/images.py), text, custom ones; CSV; and prefetching. */
 #include "check.h"
 #include "folder.h"
 #include "warnings.h"
@@ -10,7 +10,7 @@
 
 static void quiet(mf_status status, const char *message, void *context) { (void)status, (void)message, (void)context; }
 
-/* What a loader of the source says first. */
+/* The first batch that a loader of the source returns. */
 static mf_value first_batch(mf_loader *l)
 {
     mf_value batch = mf_none();
@@ -79,7 +79,7 @@ static void check_pixels(mf_value image, const char *numbers, int tolerance, con
         }
 }
 
-/* A decoder of JPEG may round a pixel in either direction; of PNG every bit counts. */
+/* A JPEG decoder may round a pixel in either direction; for PNG every bit must agree. */
 TEST(pictures_as_pillow_reads_them)
 {
     MF_SCOPE;
@@ -114,7 +114,7 @@ TEST(pictures_as_pillow_reads_them)
     mf_loader_close(l);
 }
 
-/* What becomes of a picture in another size is what mf_image_resize makes of it, rounded; the filter is f64 here and f32 there. */
+/* A resized image equals mf_image_resize's result, rounded; the filter is f64 here and f32 there. */
 TEST(pictures_of_another_size)
 {
     MF_SCOPE;
@@ -149,7 +149,7 @@ static size_t read_bytes(const char *name, unsigned char *out, size_t room)
     return n;
 }
 
-/* A file cut anywhere is an error that names it, or still the picture: never anything else. */
+/* A file truncated anywhere gives an error that names it, or still the image; nothing else. */
 static void cut(const char *name, const char *as)
 {
     static unsigned char bytes[1 << 14];
@@ -244,7 +244,7 @@ TEST(csv_files_are_columns)
     REQUIRE(folder_make(&f));
     mf_value t = csv(&f, "\xef\xbb\xbf"
                          "a, \"b \"\"c\"\"\" ,d\r\n1,2.5,-3e2\r\n\r\n \"4\",,6\n");
-    CHECK_CONTAINS(mf_error(t), "(line 4, column 1): expected a number"); /* quotes open a field, or are none */
+    CHECK_CONTAINS(mf_error(t), "(line 4, column 1): expected a number"); /* quotes inside an unquoted field are ordinary characters */
     CHECK_CONTAINS(mf_error(csv(&f, "a,b\n\"1\"2,3\n")), "expected a delimiter or the end of the line");
     t = csv(&f, "\xef\xbb\xbf"
                 "a,\"b \"\"c\"\"\",d\r\n1,2.5,-3e2\r\n\r\n\"4\", ,6");
@@ -336,7 +336,7 @@ static mf_source *source_of(squares *s, int64_t rows)
                          end_squares);
 }
 
-/* The same batches, however many are made ahead by however many threads, wherever it is sent. */
+/* The batches are the same, however many are prefetched by however many threads, and after any seek. */
 TEST(what_is_made_ahead_is_the_same)
 {
     MF_SCOPE;
@@ -389,7 +389,7 @@ static mf_value read_missing(void *context, int64_t row, void *const *places)
     return mf_load_npy(context);
 }
 
-/* Whoever made the batch, and whatever was made ahead in vain. */
+/* An error's place is the caller's, whichever thread made the batch; and errors of unused batches are dropped. */
 TEST(an_error_made_ahead_has_the_callers_place)
 {
     for (int64_t prefetch = 0; prefetch < 4; prefetch += 3) {
@@ -432,7 +432,7 @@ TEST(options_that_are_none)
 
 /* ------------------------------------------------------------------ the trace */
 
-/* How often a name occurs as a slice's, and its slices' time in all, in microseconds. */
+/* The number of slices with this name, and their total time in microseconds. */
 static int count_slices(const char *text, const char *name, double *time)
 {
     char key[64];
@@ -447,7 +447,7 @@ static int count_slices(const char *text, const char *name, double *time)
     return count;
 }
 
-/* A step of 4 ms and batches of 2 ms: made ahead, they are all there when they are asked for, and the trace shows it. */
+/* With steps of 4 ms and batches of 2 ms, prefetched batches are ready when they are requested, and the trace shows it. */
 static double waited(int64_t prefetch, int *made)
 {
     static char text[1 << 20], path[64];
@@ -484,7 +484,7 @@ TEST(a_step_does_not_wait_for_a_batch_that_could_have_been_ready)
     double ahead = waited(4, &made), asked = waited(0, &none);
     CHECK(made >= 15);
     CHECK_EQ_INT(none, 0);
-    CHECK(asked > 20 * 4 * 500.0); /* each waits for the four reads of its batch */
+    CHECK(asked > 20 * 4 * 500.0); /* each request waits for the four reads of its batch */
     if (!CHECK(ahead < asked / 2))
         CHECK_NOTE("%.0f us of waiting beside %.0f", ahead, asked);
 }

@@ -16,7 +16,7 @@ static mf_value step(mf_value x, mf_value w)
     return mf_dict("x", y, "momentum", mf_astype(mf_sin(y), MF_BF16), "loss", mf_psum(mf_sum(y), "i"));
 }
 
-/* This process's rows of what the map gives over all devices. */
+/* This process's rows of a map's result over all devices. */
 static mf_value rows(void)
 {
     double numbers[DEVICES * 6];
@@ -66,6 +66,6 @@ int main(int argc, char **argv)
         same = !mf_item_bool(mf_get(leaves, i));
     printf("process %d: %s\n", mf_process_index(), mf_is_error(made) ? mf_error(made) : same ? "the same" : "something else");
     fflush(stdout);
-    (void)mf_sync_global_devices("told"); /* a launcher ends the others when one ends badly */
+    (void)mf_sync_global_devices("told"); /* so that the launcher does not end the others before they are done */
     return !same;
 }

@@ -80,7 +80,7 @@ static double *numbers_of(mf_value v)
     return at;
 }
 
-/* Rows of this process against those of the whole: row k of `own` is row rows[k] of `whole`. */
+/* Compares this process's rows with the whole result: row k of `own` must be row rows[k] of `whole`. */
 static void compare(mf_value own, mf_value whole, const int *rows, int count, const char *name, mf_dtype dtype, int64_t width)
 {
     mf_value mine = mf_tree_leaves(own), all = mf_tree_leaves(whole);
@@ -101,7 +101,7 @@ static void compare(mf_value own, mf_value whole, const int *rows, int count, co
     }
 }
 
-/* A body over devices in this order; NULL: as they are. */
+/* Runs a body over the devices in this order; NULL: in their own order. */
 static void run_body(size_t b, mf_dtype dtype, int64_t width, const int *order)
 {
     MF_SCOPE;
@@ -128,7 +128,7 @@ static void run_body(size_t b, mf_dtype dtype, int64_t width, const int *order)
 TEST(every_collective_has_the_bits_of_one_process)
 {
     static const mf_dtype dtypes[] = { MF_F32, MF_BF16, MF_I32 };
-    static const int64_t widths[] = { 8, 1000, 40000 }; /* small ones travel with their header */
+    static const int64_t widths[] = { 8, 1000, 40000 }; /* small messages are sent with their header */
     for (size_t b = 0; b < sizeof bodies / sizeof *bodies; b++)
         for (int d = 0; d < 3; d++)
             for (int w = 0; w < 3; w++)
@@ -156,7 +156,7 @@ TEST(many_calls_one_after_the_other)
     CHECK_STR(mf_str(mf_sum(x)), mf_str(mf_sum(mf_ones(MF_SHAPE(n, 4), MF_F32))));
 }
 
-/* One process sends for as long as it likes; the other takes its time. */
+/* One process sends without pause; the other receives slowly. */
 TEST(who_only_sends_is_held_back)
 {
     int n = mf_local_device_count();

@@ -1,4 +1,4 @@
-/* Ways in which processes end, or let the others wait; the argument names one. test_ends.sh runs them and says what has to come of each. */
+/* Ways in which processes end or make the others wait; the argument selects one. test_ends.sh runs them and knows the expected results. */
 #include "base/text/symbol.h"
 #include "comm/mpi/mpi_library.h"
 #include "runtime/comm.h"
@@ -25,7 +25,7 @@ static mf_value map_of(mf_value (*f)(mf_value))
     return r;
 }
 
-/* One line a process. */
+/* Prints one line for each process. */
 static void report(mf_value r)
 {
     char line[2048];
@@ -42,13 +42,13 @@ static void rest(double seconds)
 static mf_value exit_inside(mf_value x)
 {
     static atomic_flag exiting = ATOMIC_FLAG_INIT;
-    if (atomic_flag_test_and_set(&exiting)) /* C allows one thread to */
+    if (atomic_flag_test_and_set(&exiting)) /* in C only one thread may call exit */
         return x;
     exit(0);
 }
 static mf_value exits(mf_value x) { return mf_psum(mf_pure_callback(exit_inside, x, x), "i"); }
 
-/* ---- one a way */
+/* ---- the ways, one function each */
 
 static void nothing_else(void) { report(map_of(sum)); }
 
@@ -61,7 +61,7 @@ static void early_return(void)
 
 static void exit_in_callback(void) { report(map_of(mf_process_index() == 1 ? exits : sum)); }
 
-/* The other process goes on by itself for a while after this one has ended. */
+/* The other process continues for a while after this one has ended. */
 static void late_work(void)
 {
     report(map_of(sum));
@@ -92,8 +92,8 @@ static void shutdown_first(void)
     report(map_of(sum));
 }
 
-/* The other process ends without a use of a device. */
-/* Each process maps over its device and the next one's: nobody can begin. */
+/* The other process ends without having used a device. */
+/* Each process maps over its own device and the next one's, so none can begin. */
 static void circle_of_parts(void)
 {
     mf_distributed_initialize(.timeout = 1);
@@ -145,7 +145,7 @@ static void late_but_in_time(void)
     report(map_of(sum));
 }
 
-/* Stands still for three seconds. */
+/* Whether the process is stopped (SIGSTOP) or gone. */
 static bool has_stopped(int process)
 {
     char name[64], state = 0;
@@ -163,7 +163,7 @@ static void stopped(void)
     pid_t own = getpid();
     int of_other = (int)mf_item_i64(mf_get(mf_process_allgather(mf_scalar(own, MF_I32)), 1));
     map_of(sum);
-    while (mf_process_index() == 0 && !has_stopped(of_other)) /* else it is asked before, and answers */
+    while (mf_process_index() == 0 && !has_stopped(of_other)) /* otherwise it would be asked before, and would answer */
         rest(0.01);
     if (mf_process_index() == 1) {
         if (fork() == 0) {
@@ -183,7 +183,7 @@ static void quiet(mf_status status, const char *message, void *unused)
     (void)unused;
 }
 
-/* Killed between two calls. */
+/* A process is killed between two calls. */
 static void kill_self(int rank)
 {
     map_of(sum);
@@ -195,7 +195,7 @@ static void kill_self(int rank)
 static void killed(void) { kill_self(1); }
 static void first_killed(void) { kill_self(0); }
 
-/* Killed while large payloads move. */
+/* A process is killed while large payloads are transferred. */
 static void *kill_soon(void *unused)
 {
     rest(0.3);
@@ -221,7 +221,7 @@ static void killed_moving(void)
     report(map_of(sum));
 }
 
-/* Killed while the others wait for the value of a key. */
+/* A process is killed while the others wait for the value of a key. */
 static void killed_waiting(void)
 {
     map_of(sum);
@@ -270,7 +270,7 @@ static void *call_rounds(void *unused)
     return unused;
 }
 
-/* Whatever comes of the calls, they all end, and so does the program. */
+/* Whatever the results of the calls are, all calls end, and the program too. */
 static void threads_in_any_order(void)
 {
     void *(*const calls[3])(void *) = { call_sum, call_maximum, call_rounds };
@@ -291,7 +291,7 @@ static void twice(void)
     report(map_of(sum));
 }
 
-/* A program that runs MPI itself. */
+/* A program that uses MPI itself. */
 static mf_mpi mpi;
 
 static void start_mpi(bool threads)
@@ -304,7 +304,7 @@ static void start_mpi(bool threads)
     }
 }
 
-/* As MPI_Comm_c2f gives it: Open MPI alone has other numbers than in C. */
+/* As MPI_Comm_c2f converts it: only Open MPI has other numbers than in C. */
 static int in_fortran(uintptr_t handle, int of_open_mpi) { return strcmp(mpi.abi, "Open MPI") ? (int)handle : of_open_mpi; }
 
 static void own_mpi(void)
@@ -326,7 +326,7 @@ static void own_mpi_null(void)
     mpi.MPI_Finalize();
 }
 
-/* A communicator of some of MPI's processes, in another order: the last ones are a job, and the first is one by itself. */
+/* A communicator of some of MPI's processes, in another order: the last ones form a job; the first one runs alone. */
 static void own_mpi_part(void)
 {
     start_mpi(true);
@@ -368,7 +368,7 @@ static void own_mpi_without_threads(void)
     mpi.MPI_Finalize();
 }
 
-/* What MPI makes of it is MPI's. */
+/* The program starts MPI itself after the library has used it; whatever MPI does then is up to MPI. */
 static void own_mpi_after(void)
 {
     report(map_of(sum));

@@ -34,7 +34,7 @@ static const struct {
     { "loop", loop, 10 },
 };
 
-/* First of this process's devices. */
+/* The number of this process's first device. */
 static int first_device(void)
 {
     int at = 0;

@@ -43,6 +43,6 @@ TEST(shapes_that_differ_are_an_error)
     CHECK_CONTAINS(mf_error(all), "computes something else here");
     CHECK_CONTAINS(mf_error(all), "(pmap(process_allgather), ");
     snprintf(words, sizeof words, "job_multihost.c:%d)", CALLED);
-    if (strstr(mf_error(all), "job_multihost.c:")) /* there is addr2line */
+    if (strstr(mf_error(all), "job_multihost.c:")) /* if addr2line is installed */
         CHECK_CONTAINS(mf_error(all), words);
 }

@@ -51,7 +51,7 @@ static void fill(unsigned char *at, size_t count, int by)
         at[i] = (unsigned char)(i * 7 + i / 251 + (size_t)by);
 }
 
-/* Keys and values are bytes, zeroes among them; a large value comes in pieces. */
+/* Keys and values are arbitrary bytes, including zeros; a large value is sent in pieces. */
 TEST(nodes_exchange_what_they_put)
 {
     enum { LARGE = 300007 };
@@ -109,7 +109,7 @@ TEST(a_key_that_nobody_puts_is_an_error)
 
 static mf_value sum(mf_value x) { return mf_psum(x, "i"); }
 
-/* The others compute meanwhile, and put what is waited for between two calls. */
+/* The other processes compute meanwhile, and put the awaited value between two calls. */
 TEST(programs_run_while_a_plugin_waits)
 {
     char value[8] = "";
@@ -136,8 +136,8 @@ static mf_value same(mf_value x, mf_value y)
     return x;
 }
 
-/* A map there is over this process's own devices, whatever the others do, and so is a program without one. What asks for more than its own
- * row has to say that these devices are meant, for anybody would take the sum for that of all processes. */
+/* A map on a plugin uses this process's own devices, whatever the others do, and so does a program without a map. A map over more than its
+ * own row must name these devices explicitly, because its sum could be taken for that of all processes. */
 TEST(programs_run_on_own_devices)
 {
     REQUIRE(mf_devices_of("fake plugin").count == 4);
@@ -158,7 +158,7 @@ TEST(programs_run_on_own_devices)
     CHECK_CONTAINS(mf_error(mf_call(mf_pmap(place, "i"), x)), "axis_index over 'i' would be over 4 devices of this process alone");
     CHECK(!mf_is_error(mf_call(mf_pmap(sum, "i", .devices = mf_devices_of("fake plugin")), x)));
     CHECK_CONTAINS(mf_error(mf_call(mf_pmap(same, "i"), mf_arange(5, MF_F32), mf_arange(5, MF_F32))), "5");
-    int32_t ranks[8] = { 0 }; /* host values go between processes all the same, and then anywhere */
+    int32_t ranks[8] = { 0 }; /* host values are still exchanged between processes, and may then go to any device */
     mf_value all = mf_process_allgather(mf_device_put(mf_scalar(mf_process_index(), MF_I32), d));
     CHECK_EQ_INT(mf_to_host(all, MF_I32, ranks, (size_t)mf_process_count()), MF_OK);
     for (int p = 0; p < mf_process_count(); p++)
@@ -171,7 +171,7 @@ TEST(programs_run_on_own_devices)
     CHECK_EQ_INT(mf_item_i64(mf_get(r, 0)), mf_device_count());
 }
 
-/* One that knows no such options is this process's own, as XLA's CPU is; and what the user says of the nodes is what counts. */
+/* A plugin without these options, such as XLA's CPU plugin, belongs to this process alone; and the user's options take precedence. */
 TEST(a_plugin_may_be_alone)
 {
     REQUIRE(find_plugin());

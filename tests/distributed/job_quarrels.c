@@ -48,8 +48,8 @@ static mf_value fails_and_is_wide(mf_value x) { return widened(mf_pure_callback(
 static mf_value fails(mf_value x) { return mf_psum(mf_pure_callback(refuse, x, x), "i"); }
 static mf_value some(mf_value x) { return mf_cond(mf_equal(mf_axis_index("i"), 0), sum, nothing, x); }
 
-/* What process 1 does, and what the others do; what errors there say, "" where none need come. Where two operations differ the error
- * names both, but which of them is "here" depends on who heard of it first: the word of a third process may come before the message
+/* What process 1 does, and what the others do; the errors that each gets, "" if there may be none. If two operations differ, the error
+ * names both, but which of them is "here" depends on who detected it first: a notice from a third process may arrive before the message
  * itself. */
 static const struct {
     const char *name;
@@ -75,7 +75,7 @@ static const struct {
 
 static mf_value rows(int64_t width) { return mf_ones(MF_SHAPE(mf_local_device_count(), width), MF_F32); }
 
-/* A good call's result: how many devices there are. */
+/* Checks that a correct call works; its result is the number of devices. */
 static void check_good(const char *after)
 {
     mf_value r = mf_call(mf_pmap(sum, "i"), rows(3));
@@ -111,11 +111,11 @@ TEST(everybody_hears_of_it)
     for (int turn = 0; turn < 3; turn++)
         for (size_t i = 0; i < sizeof quarrels / sizeof *quarrels; i++) {
             quarrel(i, 4);
-            quarrel(i, 30000); /* not with their headers */
+            quarrel(i, 30000); /* too large to be sent with their headers */
         }
 }
 
-/* Both sides' operation, function and line, where there is addr2line. */
+/* Checks operation, function and line of both sides, if addr2line is installed. */
 static mf_value least(mf_value x) { return mf_pmin(x, "i"); }
 enum { LEAST = __LINE__ - 1 };
 static mf_value gathered(mf_value x) { return mf_all_gather(x, 0, "i"); }
@@ -143,7 +143,7 @@ TEST(both_sides_are_named)
     bool odd = mf_process_index() == 1;
     for (int i = 0; i < 2; i++) {
         const char *said = words_of(mf_call(mf_pmap(odd ? least : gathered, "i"), rows(i ? 30000 : 4)));
-        if (odd && strstr(said, " computes ")) /* else another one has heard of it before */
+        if (odd && strstr(said, " computes ")) /* otherwise another process detected it before */
             check_names(said, "here: all_gather of float32[", "gathered", GATHERED, "least", LEAST);
         else if (strstr(said, "process 1 computes"))
             check_names(said, "here: pmin of float32[", "least", LEAST, "gathered", GATHERED);
@@ -162,7 +162,7 @@ TEST(both_sides_are_named)
         CHECK_CONTAINS(words_of(r), words);
 }
 
-/* Functions in another order: each process's first call meets the other's second. */
+/* Functions are called in different orders: each process's first call meets the other's second. */
 TEST(calls_in_another_order)
 {
     mf_value (*const others[2])(mf_value) = { maximum, doubled_sum };
@@ -176,7 +176,7 @@ TEST(calls_in_another_order)
     }
 }
 
-/* The same devices in another order. */
+/* The same devices are listed in different orders. */
 TEST(devices_in_another_order)
 {
     mf_device_list all = mf_devices();
@@ -193,7 +193,7 @@ TEST(devices_in_another_order)
     check_good("devices in another order");
 }
 
-/* A function of the program that fails before it calls a map, of which thus nothing is known. */
+/* A function that fails before it calls a map, so the other processes know nothing of the map. */
 static bool fails_now;
 static mf_value early(mf_value x) { return fails_now ? mf_make_error(MF_ERROR_ARGUMENT, "no luck today") : mf_call(mf_pmap(sum, "i"), x); }
 static mf_value other_early(mf_value x) { return early(mf_add(x, 1)); }
@@ -205,7 +205,7 @@ static void check_early(mf_value r, const char *name)
         CHECK_CONTAINS(words_of(r), name);
 }
 
-/* Process 1 goes on once others have waited for it. */
+/* Process 1 continues after the others have waited for it. */
 static mf_value call_and_be_missed(mf_function f)
 {
     uint64_t calls = mf_comm_current()->calls;
@@ -225,14 +225,14 @@ TEST(an_error_before_any_map)
     check_early(r, "in a call of jit(early) that came to no map");
     check_good("an error of a function that nobody knows");
 
-    r = mf_call(g, rows(2)); /* it tries again at once */
+    r = mf_call(g, rows(2)); /* retries at once */
     fails_now = false;
     mf_value good = mf_call(g, rows(2));
     check_early(r, "in a call of jit(other_early) that came to no map");
     CHECK(words_of(good) == NULL);
     check_good("another try");
 
-    fails_now = odd; /* known by now: it goes on with something else at once */
+    fails_now = odd; /* a known failure: it continues with something else at once */
     r = mf_call(g, rows(5));
     check_good("an error of a function that called maps before");
     check_early(r, "in its call ");
@@ -251,7 +251,7 @@ TEST(a_function_that_was_not_compiled)
     check_good("a function that was not compiled");
 }
 
-/* Who computes, or is between two calls, keeps nobody from waiting on. */
+/* Processes that compute, or are between two calls, do not make the others' waits fail. */
 TEST(slow_but_fine)
 {
     for (int i = 0; i < 2; i++) {
@@ -261,13 +261,13 @@ TEST(slow_but_fine)
         rests = mf_process_index() == i;
         mf_value r = mf_call(mf_pmap(slow_sum, "i"), rows(i % 2 ? 3 : 30000));
         CHECK_EQ_INT(mf_item_i64(mf_get(r, 0, 0)), mf_device_count());
-        r = mf_call(mf_pmap(slow_and_wide, "i"), rows(3)); /* who has come holds what others lend */
+        r = mf_call(mf_pmap(slow_and_wide, "i"), rows(3)); /* processes that arrived early hold loans of the others */
         CHECK_EQ_INT(mf_item_i64(mf_get(r, 0, (1 << 18) - 1)), 3 * mf_device_count());
     }
     rests = true;
 }
 
-/* The first two processes among themselves: their calls have numbers of their own, and an end is told there too. */
+/* Calls between the first two processes only: these are numbered separately, and the end of a process is reported there, too. */
 TEST(a_part_of_the_processes)
 {
     mf_device_list all = mf_devices(), some_of_them = { 0, all.at };

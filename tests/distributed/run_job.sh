@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# run_job.sh LAUNCHER SHARES PROGRAM...: runs the program as a job under mpirun.LAUNCHER, with the devices that SHARES tells: 3+5 are two processes
-# of three and five. Exits with 77, having said so, where there is no such launcher.
+# run_job.sh LAUNCHER SHARES PROGRAM...: runs the program as a job under mpirun.LAUNCHER, with the devices given by SHARES: 3+5 is two processes
+# with three and five devices. Without such a launcher, says so and exits with 77.
 set -eu
 if [ "$1" = --process ]; then
     IFS=+ read -ra shares <<<"$2"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# What two processes of four devices save is read by one of eight, by four of two, by three and five; and a part that is missing is named.
+# A checkpoint saved by two processes of four devices is loaded by one process of eight, by four of two, by two of three and five; and the error
+# for a missing part names it.
 set -uo pipefail
 here=$MF_SOURCE_DIR/tests/distributed
 program=$MF_BUILD_DIR/tests/distributed/job_checkpoint

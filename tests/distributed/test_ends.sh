@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Processes that end, early or late, or let the others wait: what each says then, and that nobody hangs. See job_ends.c.
+# Processes that end early or late, or make the others wait: the error that each process gets, and that none hangs. See job_ends.c.
 set -uo pipefail
 here=$MF_SOURCE_DIR/tests/distributed
 program=$MF_BUILD_DIR/tests/distributed/job_ends

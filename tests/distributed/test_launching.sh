@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The reference's example under each launcher, and what is said when processes cannot be joined.
+# The reference's multi-process example under each launcher, and the errors if processes cannot be joined to a job.
 set -uo pipefail
 here=$MF_SOURCE_DIR/tests/distributed
 example=$MF_BUILD_DIR/examples/distributed

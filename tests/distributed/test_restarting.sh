@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# scripts/restart_on_failure.sh: how often it runs a command, what it ends with, and which signals it hands on.
+# scripts/restart_on_failure.sh: how often it runs a command, its exit code, and the signals that it forwards.
 set -uo pipefail
 restart=$MF_SOURCE_DIR/scripts/restart_on_failure.sh
 work=$(mktemp -d)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A training job, one of whose processes is killed, goes on from its checkpoint when it is started again, also as another number of processes,
-# and ends with the parameters of a run that nobody disturbed.
+# A training job in which a process is killed resumes from its checkpoint when it is restarted, also with another number of processes, and ends
+# with the parameters of an uninterrupted run.
 set -uo pipefail
 here=$MF_SOURCE_DIR/tests/distributed
 program=$MF_BUILD_DIR/examples/data_parallel
@@ -15,7 +15,7 @@ python3 "$MF_SOURCE_DIR/tests/examples/tiny_fashion_mnist.py" "$work/data" 2400 
 timeout 100 "$program" --devices 8 "${options[@]}" --out "$work/whole" >"$work/said" 2>&1 || complain "training in one process fails"
 same() { cmp "$work/whole/fashion_mnist_cnn.npz" "$work/$1/fashion_mnist_cnn.npz" || complain "$2: other parameters"; }
 
-# job FOLDER COMMAND...: as 4+4, each process leaving its number in pid.RANK
+# job FOLDER COMMAND...: runs the job as 4+4; each process writes its process id to pid.RANK
 job() {
     local folder=$1
     shift
@@ -23,7 +23,7 @@ job() {
         --checkpoint 3 --out "$work/$folder" >"$work/said" 2>&1
 }
 
-# once FOLDER has a checkpoint, process 1 is killed
+# kill_one FOLDER: kills process 1 as soon as FOLDER has a checkpoint
 kill_one() {
     for _ in $(seq 3000); do
         [ ! -e "$work/$1/checkpoint/index.npz" ] || break

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The example's training as a job: each process loads its part, the first one tells and saves, and the parameters are those of one process.
+# The example's training as a job: each process loads its part, process 0 prints and saves, and the parameters are those of one process.
 set -uo pipefail
 here=$MF_SOURCE_DIR/tests/distributed
 program=$MF_BUILD_DIR/examples/data_parallel

@@ -1,4 +1,4 @@
-/* Any bytes as a file of CIFAR-10, filled up with zeros to the size of a whole file when the second byte is below 2. */
+/* Arbitrary bytes as a CIFAR-10 file, padded with zeros to the size of a whole file if the second byte is below 2. */
 #include "fuzz/targets.h"
 
 #include <manyfold.h>

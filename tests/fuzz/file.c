@@ -1,4 +1,4 @@
-/* Files in memory, for readers that want a path. */
+/* Files in memory, for readers that need a path. */
 #include "fuzz/targets.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* Any bytes as an IDX file, plain or gzip'd. */
+/* Arbitrary bytes as an IDX file, plain or gzip'd. */
 #include "fuzz/targets.h"
 
 #include <manyfold.h>

@@ -1,6 +1,6 @@
-/* Any bytes as headers of messages, and as their payloads, by a link and by shared memory, while this process sends and receives, fails
- * and ends calls: each operation ends once, and nothing is written where it should not be. The bytes are commands, of which each begins
- * with a kind. */
+/* Arbitrary bytes as headers of messages and their payloads, over a link and shared memory, while this process sends and receives, fails
+ * and ends calls: each operation ends exactly once, and nothing is written outside its buffer. The bytes are commands, each of which begins
+ * with its kind. */
 #include "fake_link.h"
 #include "fuzz/targets.h"
 
@@ -24,7 +24,7 @@ static uint64_t take(input *in, size_t bytes)
     return x;
 }
 
-/* Mostly small, or about as large as can be. */
+/* Mostly small, or near the maximum. */
 static uint64_t take_size(input *in)
 {
     uint64_t x = take(in, 2);
@@ -36,7 +36,7 @@ static void ended(void *context, mf_error_object *error)
     own_operation *op = context;
     fuzz_must(__atomic_add_fetch(&op->ends, 1, __ATOMIC_SEQ_CST) == 1);
     mf_error_ignore(error);
-    free(op->bytes); /* from now on nobody may write there */
+    free(op->bytes); /* from now on a write there is a bug */
 }
 
 static void operate(mf_comm *c, own_operation *op, input *in)
@@ -120,7 +120,7 @@ void fuzz_messages(const uint8_t *data, size_t size)
         if (fake.shared.at)
             drain();
     }
-    for (int i = 0; i < 20; i++) { /* nothing waits for room any more */
+    for (int i = 0; i < 20; i++) { /* until nothing waits for room */
         if (fake.shared.at)
             drain();
         c->poll(c);

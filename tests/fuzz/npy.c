@@ -1,4 +1,5 @@
-/* Any bytes as an .npy file. An array that is read must be written and read again to the same bits; an error must be one of a file. */
+/* Arbitrary bytes as an .npy file. An array that is read must survive a round trip with the same bits; an error must be an error of a
+ * file. */
 #include "fuzz/targets.h"
 #include "io/numpy/npy.h"
 

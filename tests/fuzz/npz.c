@@ -1,4 +1,4 @@
-/* Any bytes as an .npz archive. What is read is a dict of arrays, each of which can be looked at. */
+/* Arbitrary bytes as an .npz archive. The result must be a dict of readable arrays. */
 #include "fuzz/targets.h"
 
 #include <manyfold.h>
@@ -14,7 +14,7 @@ void fuzz_npz(const uint8_t *data, size_t size)
         const char *key;
         for (int i = 0; (key = mf_key(v, i)); i++) {
             mf_value member = mf_get(v, key);
-            if (mf_is_error(member)) /* of two members of one name the dict holds one */
+            if (mf_is_error(member)) /* the dict holds one of two members with the same name */
                 fuzz_must(mf_error(member) != NULL);
             else
                 fuzz_must(mf_str(member) != NULL);

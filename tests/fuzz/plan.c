@@ -1,4 +1,5 @@
-/* Any bytes as the text of a plan. What parses must print and read back as the same text, and the verifier must bear it. */
+/* Arbitrary bytes as the text of a plan. A plan that parses must survive a round trip as the same text, and the verifier must not crash on
+ * it. */
 #include "fuzz/targets.h"
 
 #include "runtime/plan/plan.h"

@@ -1,4 +1,5 @@
-/* Any bytes as a program text. What parses must verify, print, read back as an equal program, and survive the passes. */
+/* Arbitrary bytes as the text of a program. A program that parses must verify, print, read back as an equal program, and survive the
+ * passes. */
 #include "fuzz/targets.h"
 
 #include "passes/passes.h"

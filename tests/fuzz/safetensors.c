@@ -1,4 +1,4 @@
-/* Any bytes as a safetensors file. What is read must be written and read again to the same arrays; an error must be one of a file. */
+/* Arbitrary bytes as a safetensors file. What is read must survive a round trip; an error must be an error of a file. */
 #include "fuzz/targets.h"
 #include "io/safetensors.h"
 

@@ -1,4 +1,4 @@
-/* Any bytes as what the environment says: which steps are dumped (MF_DUMP), how many threads work (MF_NUM_THREADS). */
+/* Arbitrary bytes as environment variables: which steps are dumped (MF_DUMP), the number of threads (MF_NUM_THREADS). */
 #include "fuzz/targets.h"
 
 #include "passes/passes.h"

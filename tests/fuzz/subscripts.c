@@ -1,5 +1,5 @@
-/* Any bytes as einsum's subscripts and as a convolution's dimension numbers. The first byte says how many operands there are and of which
- * ranks. What is accepted gives an array, anything else an error with a text. */
+/* Arbitrary bytes as einsum's subscripts and as a convolution's dimension numbers. The first byte determines the number of operands and
+ * their ranks. What is accepted gives an array; anything else gives an error with a message. */
 #include "fuzz/targets.h"
 
 #include <manyfold.h>

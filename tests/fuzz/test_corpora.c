@@ -1,5 +1,5 @@
-/* The corpora of the fuzzers, replayed without libFuzzer: every file as it is, then with bytes changed, moved, lost and repeated.
- * Invariant: the same file gives the same mutations on every machine. MF_FUZZ_COUNT: how many a file. */
+/* Replays the fuzzers' corpora without libFuzzer: each file unchanged, then with bytes changed, moved, lost and repeated. Invariant: a file
+ * gives the same mutations on every machine. MF_FUZZ_COUNT: the number of mutations of a file. */
 #include "check.h"
 #include "fuzz/targets.h"
 
@@ -15,7 +15,7 @@ static size_t pick(size_t n)
     return n ? (size_t)((z ^ z >> 31) % n) : 0;
 }
 
-/* Bytes of numbers at the edge of what fits. */
+/* Writes the bytes of a number at a limit of its type. */
 static void write_edge(uint8_t *at, size_t room)
 {
     static const uint64_t edges[] = { 0, 1, 0x7f, 0x80, 0xff, 0x7fff, 0xffff, 0x7fffffff, 0x80000000, 0xffffffff, INT64_MAX, UINT64_MAX };
@@ -36,7 +36,7 @@ static size_t mutate(uint8_t *data, size_t size, size_t room)
             data[at] ^= (uint8_t)(1 << pick(8));
         return size;
     case 1: write_edge(data + at, size - at); return size;
-    case 2: return pick(4) ? size : at; /* the end is lost */
+    case 2: return pick(4) ? size : at; /* truncated */
     case 3: memmove(data + from, data + from + piece, size - from - piece); return size - piece;
     case 4:
         if (size + piece > room)
@@ -61,7 +61,7 @@ static void replay(void (*target)(const uint8_t *, size_t), const uint8_t *bytes
         memcpy(copy, bytes, size);
         for (size_t k = 1 + pick(4); k > 0; k--)
             length = mutate(copy, length, room);
-        uint8_t *exact = malloc(length ? length : 1); /* so that a sanitizer sees a byte too many */
+        uint8_t *exact = malloc(length ? length : 1); /* of exact size, so that a sanitizer detects an access beyond the end */
         memcpy(exact, copy, length);
         target(exact, length);
         free(exact);
@@ -87,7 +87,7 @@ static int replay_file(void (*target)(const uint8_t *, size_t), const char *fold
     return 1;
 }
 
-/* `slow`: how many times slower than a parse of some bytes. */
+/* slow: how many times slower the target is than a simple parser. */
 static void replay_all(const char *corpus, void (*target)(const uint8_t *, size_t), int slow)
 {
     char folder[4000];

@@ -1,5 +1,5 @@
-/* Any bytes on the connections that tell of deaths, to process 0 from others and from strangers, and from process 0 to another: only
- * processes of the job die, and all connections end. The bytes are commands. */
+/* Arbitrary bytes on the connections that report deaths, to process 0 from others and from strangers, and from process 0 to another
+ * process: only processes of the job can be reported dead, and all connections end. The bytes are commands. */
 #include "fuzz/targets.h"
 
 #include "comm/watch.h"
@@ -45,7 +45,7 @@ static int connect_to(const mf_watch_invitation *i)
     return -1;
 }
 
-/* A greeting, a word, or bytes. */
+/* Sends a greeting, a message, or arbitrary bytes. */
 static void say(int fd, const unsigned char *secret, input *in)
 {
     struct {
@@ -72,7 +72,7 @@ static void say(int fd, const unsigned char *secret, input *in)
     send(fd, bytes, count, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-/* Until the other side has read all and hung up. */
+/* Waits until the other side has read everything and closed the connection. */
 static void finish(int fd)
 {
     unsigned char bytes[64];
@@ -109,7 +109,7 @@ static void to_process_0(input *in)
     mf_watch_end(true);
 }
 
-/* Process 0, which mostly welcomes the one that comes. */
+/* Process 0, which mostly accepts the process that connects. */
 typedef struct door {
     int listening, fd;
     uint32_t kind, rank;

@@ -1,4 +1,4 @@
-/* Checkpoints of jobs, whose processes are threads: written by some, read by others, and what damage says. */
+/* Checkpoints of jobs whose processes are threads: written by some, read by others, and the errors of damaged files. */
 #include "check.h"
 #include "runtime/comm.h"
 #include "threads_comm.h"
@@ -34,7 +34,7 @@ static void remove_files(void)
     (void)rmdir(folder);
 }
 
-/* A folder that is not there yet. */
+/* Chooses a folder that does not exist yet. */
 static void new_folder(void)
 {
     if (!folder[0]) {
@@ -93,11 +93,11 @@ static void check_same(mf_value a, mf_value b)
         CHECK(!mf_item_bool(mf_get(leaves, i)));
 }
 
-/* A job, of which process p has shares[p] rows. */
+/* A job in which process p has shares[p] rows. */
 typedef struct trial {
     int shares[JOB_MOST], size;
-    int step;           /* that is saved */
-    const char *broken; /* what is not saved by process 1; NULL: all is well */
+    int step;           /* the step that is saved */
+    const char *broken; /* the file that process 1 fails to save; NULL: none */
     mf_status status[JOB_MOST];
     char words[JOB_MOST][512];
 } trial;
@@ -196,7 +196,7 @@ TEST(only_the_files_of_the_last_checkpoint_stay)
     check_same(mf_load_checkpoint(folder, whole(0), mf_none()), mf_tuple(whole(3), mf_none()));
 }
 
-/* What a killed saver left goes with the next save; what is not a checkpoint's stays. */
+/* The next save removes files that a killed process left; other files stay. */
 TEST(left_overs_are_removed_and_nothing_else)
 {
     static const struct {
@@ -232,7 +232,7 @@ TEST(left_overs_are_removed_and_nothing_else)
     load("8", 1);
 }
 
-/* As many numbers in all, in other rows: what was eight devices' is four's. */
+/* The same number of elements in other rows: the rows of eight devices become those of four. */
 TEST(rows_are_dealt_out_anew)
 {
     new_folder();
@@ -274,7 +274,7 @@ TEST(errors_name_file_and_member)
     CHECK_EQ_INT(count_warnings("/nowhere/at/all: cannot be made"), 1);
 }
 
-/* A file of another checkpoint in the place of this one's. */
+/* A file of another checkpoint in place of this one's. */
 TEST(files_of_two_checkpoints_do_not_mix)
 {
     new_folder();

@@ -1,4 +1,4 @@
-/* Pictures of many images: where each stands, what fills the rest, that a file of them holds the same pixels, and what is no image. */
+/* Image grids: the position of each image, the padding, that a file of a grid has the same pixels, and invalid images. */
 #include "check.h"
 
 #include <manyfold.h>
@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Image i is all i + 1. */
+/* All pixels of image i are i + 1. */
 static mf_value images(int64_t count, int64_t height, int64_t width, mf_dtype dtype)
 {
     mf_value numbers = mf_reshape(mf_astype(mf_arange(count, MF_I32), dtype), MF_SHAPE(count, 1, 1));
@@ -24,7 +24,7 @@ TEST(images_stand_in_rows)
                             " [9 9 9 9 9 9 9]]");
     CHECK_STR(mf_str(mf_make_grid(images(3, 1, 2, MF_U8), .nrow = 2, .padding = 0)), "[[1 1 2 2]\n"
                                                                                      " [3 3 0 0]]");
-    CHECK_STR(mf_str(mf_shape_of(mf_make_grid(images(20, 5, 3, MF_F32)))), "(23, 42)"); /* rows of 8, 2 pixels between them */
+    CHECK_STR(mf_str(mf_shape_of(mf_make_grid(images(20, 5, 3, MF_F32)))), "(23, 42)"); /* rows of 8 images, 2 pixels between them */
     CHECK_STR(mf_str(mf_shape_of(mf_make_grid(images(2, 5, 3, MF_F32)))), "(9, 12)");   /* no wider than there are images */
 }
 

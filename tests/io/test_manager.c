@@ -1,4 +1,5 @@
-/* Checkpoints by step: written while the program goes on, the newest kept, and a training that is killed at any moment and goes on. */
+/* Checkpoints by step: written while the program continues, only the newest kept, and a training that is killed at any moment and
+ * resumed. */
 #include "check.h"
 #include "runtime/comm.h"
 #include "threads_comm.h"
@@ -48,7 +49,7 @@ static bool is_there(const char *name) { return access(in_folder(name), F_OK) ==
 
 static void ignore(mf_status status, const char *message, void *context) { (void)status, (void)message, (void)context; }
 
-/* What the last call said, which then is handled. */
+/* The message of the last call's error, which is then handled. */
 static const char *said(void)
 {
     const char *words = NULL;
@@ -68,7 +69,7 @@ static mf_value loss(mf_value params, mf_value x, mf_value y, mf_value noise)
 
 static mf_value over_all(mf_value leaf) { return mf_mean(mf_all_gather(leaf, 0, "i", .tiled = true), 0); }
 
-/* The gradients of all rows are summed in one order, and computed two or more at a time, however many devices there are. */
+/* The gradients of all rows are computed two or more at a time, and summed in the same order for any number of devices. */
 static mf_value step(void *adam, mf_value state, mf_value batch)
 {
     mf_value params = mf_get(state, "params"), opt = mf_get(state, "opt");
@@ -120,7 +121,7 @@ static bool next_step(training *t)
     return true;
 }
 
-/* Trains to the end, from what is in the folder on; the end is a file. */
+/* Trains to the end, resuming from the checkpoint in the folder; writes the result to a file. */
 static bool train(const char *path, const char *end)
 {
     MF_SCOPE;
@@ -145,13 +146,13 @@ static bool train(const char *path, const char *end)
     return good;
 }
 
-/* What the tests below start as programs of their own. First, so that nothing has run before. */
+/* The tests below run this in processes of their own. It must be the first test, so that nothing has run before. */
 TEST(child)
 {
     const char *path = getenv("MF_TEST_TRAIN");
     if (!path)
         return;
-    snprintf(folder, sizeof folder, "%s", path); /* the registered end removes it: _exit */
+    snprintf(folder, sizeof folder, "%s", path); /* _exit skips the atexit handler that would remove the folder */
     bool good = train(in_folder("steps"), in_folder("end"));
     _exit(good && mf_exit_status() == 0 ? 0 : 1);
 }
@@ -163,7 +164,7 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Trains in a process of its own; killed after so many seconds, if it still lives then. False: it was. */
+/* Trains in a separate process, which is killed after `seconds` if it is still running. False if it was killed. */
 static bool train_apart(int device_count, double seconds)
 {
     char count[16];
@@ -219,7 +220,7 @@ static bool can_be_resumed(void)
     return false;
 }
 
-/* As many kills as MF_KILLS says, at random moments, each followed by a start on another number of devices. */
+/* MF_KILLS kills, at random moments, each followed by a restart with another number of devices. */
 TEST(a_training_that_is_killed_ends_as_if_nobody_had)
 {
     static char undisturbed[1 << 16], killed[1 << 16];
@@ -276,7 +277,7 @@ TEST(the_newest_are_kept_and_nothing_else_is_touched)
     check_same(mf_checkpoint_manager_restore(m, -1, numbers(0)), numbers(45));
     check_same(mf_checkpoint_manager_restore(m, 40, numbers(0)), numbers(40));
     CHECK_EQ_INT(mf_checkpoint_manager_close(m), MF_OK);
-    /* one that was killed while it saved step 50, and a folder that somebody else has put there */
+    /* left by a process killed while it saved step 50; and a folder that belongs to somebody else */
     CHECK_EQ_INT(mkdir(in_folder("c/50"), 0777), 0);
     fclose(fopen(in_folder("c/50/a-whole.npz"), "wb"));
     fclose(fopen(in_folder("c/50/a-whole.npz.aB3dEf.tmp"), "wb"));
@@ -288,7 +289,7 @@ TEST(the_newest_are_kept_and_nothing_else_is_touched)
     CHECK_EQ_INT(mf_checkpoint_manager_close(m), MF_OK);
 }
 
-/* The copy that is written is of before, whatever the next call takes the memory for. */
+/* The copy that is written is of the state at the call, whatever later calls use the memory for. */
 TEST(saving_goes_on_beside_donations)
 {
     MF_SCOPE;
@@ -349,7 +350,7 @@ TEST(errors_name_the_folder_and_the_member)
     mf_set_error_hook(NULL, NULL);
 }
 
-/* The thread that writes has no caller. */
+/* The writing thread has no caller, so its error has no place. */
 TEST(an_error_of_the_thread_has_no_place_in_the_c_library)
 {
     MF_SCOPE;

@@ -1,4 +1,4 @@
-/* NumPy's files: round trips, foreign layouts, and damage. */
+/* NumPy's files: round trips, other layouts, and damaged files. */
 #include "check.h"
 
 #include <manyfold.h>
@@ -79,7 +79,7 @@ TEST(odd_shapes_come_back)
     }
 }
 
-/* A header as NumPy writes it, of version 1 to 3, then the data. */
+/* Writes a header as NumPy does, of version 1 to 3, then the data. */
 static size_t make_npy(unsigned char *out, int version, const char *header, const void *data, size_t size)
 {
     size_t n = strlen(header), begin = version == 1 ? 10 : 12;

@@ -1,4 +1,4 @@
-/* safetensors: the files of the format's own library (tests/oracle/safetensors_files.py), ours, and headers that nobody may write. */
+/* safetensors: the files of the reference library (tests/oracle/safetensors_files.py), files written here, and invalid headers. */
 #include "check.h"
 
 #include <manyfold.h>
@@ -48,7 +48,7 @@ static size_t read_file(const char *path, char *out, size_t room)
     return n;
 }
 
-/* Ours are the library's own, byte by byte. */
+/* Checks that a file written here equals the reference library's byte for byte. */
 static void check_file(const char *path, const char *name)
 {
     static char ours[1 << 16], theirs[1 << 16];
@@ -144,7 +144,7 @@ static mf_value load(const char *header, size_t data)
 
 #define A "\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}"
 
-/* What the format's library refuses too, but for the names and keys twice, which its text forbids. */
+/* The reference library refuses these, too, except repeated names and keys, which the format's specification forbids. */
 TEST(hostile_headers_are_refused)
 {
     static const struct {

@@ -62,7 +62,7 @@ static void golden_take_error(mf_text *t, mf_error_object *e)
     mf_drop(e);
 }
 
-/* The text of p reads back as an equal program, unless it shows constants as summaries. */
+/* Checks that the text of p reads back as an equal program, unless it shows constants as summaries. */
 static void golden_check_roundtrip(const mf_program *p, const mf_axis_env *env)
 {
     mf_text t = { 0 }, again = { 0 };
@@ -138,7 +138,7 @@ static golden_case golden_header(const char *line, size_t length)
     return c;
 }
 
-/* Runs the case at *at ("=== ..."), adds it with what came out to `anew`, and moves behind it. */
+/* Runs the case at *at ("=== ..."), appends it with its result to `anew`, and advances *at. */
 static void golden_one(const char **at, mf_text *anew)
 {
     const char *line = *at + 4, *text = strchr(line, '\n');
@@ -192,7 +192,7 @@ static void golden_file(const char *path)
     free(text);
 }
 
-/* Every .txt of a folder below tests/, in the order of names. */
+/* Runs every .txt file of a folder below tests/, in the order of their names. */
 static void golden_folder(const char *folder)
 {
     char path[1024];

@@ -1,4 +1,4 @@
-/* The builder, comparison and the verifier, from the inside: what texts cannot show. */
+/* The builder, comparison and the verifier, tested through internals: what texts cannot express. */
 #include "check.h"
 #include "ops/params.h"
 #include "ops/ops.h"
@@ -14,7 +14,7 @@ static mf_program *parse(const char *text, const mf_axis_env *env)
     return p;
 }
 
-/* Says whether the message contains `part`, and gives the error up. */
+/* Checks that the message contains `part`, and releases the error. */
 static void check_error(mf_error_object *e, const char *part)
 {
     REQUIRE(e);
@@ -35,7 +35,7 @@ TEST(a_constant_appears_once)
     }
     for (int i = 0; i < 100; i++) {
         CHECK(mf_builder_constant(&b, literals[i]) == vars[i]);
-        CHECK(mf_builder_number(&b, MF_F32, false, i) == vars[i]); /* small ones by their bits */
+        CHECK(mf_builder_number(&b, MF_F32, false, i) == vars[i]); /* small constants are found by their bits */
     }
     CHECK_EQ_INT(b.program->var_count, 100);
     mf_builder_abandon(&b);

@@ -1,4 +1,4 @@
-/* The parser on texts that are not programs, and everything on memory that runs out: errors, never a crash. */
+/* The parser on invalid texts, and everything with memory that runs out: errors, never a crash. */
 #include "check.h"
 #include "passes/passes.h"
 
@@ -36,7 +36,7 @@ static uint64_t next_random(uint64_t *state)
     return *state;
 }
 
-/* A few bytes changed, doubled, cut out or taken from elsewhere. */
+/* Changes, doubles, removes or copies a few bytes. */
 static void mutate(char *text, size_t room, uint64_t *state)
 {
     static const char alphabet[] = "abcijf0123456789()[]{}=:,.-*\n \"\\#e";
@@ -105,7 +105,7 @@ TEST(nesting_is_bounded)
     mf_text_free(&t);
 }
 
-/* Every allocation fails once, one after the other; a build without fault injection runs it once only. */
+/* Every allocation fails once, one after the other; without fault injection this runs once only. */
 TEST(out_of_memory_is_an_error)
 {
     for (int s = 0; s < SEEDS; s++)

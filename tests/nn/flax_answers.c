@@ -1,4 +1,4 @@
-/* Reading and comparing flax's known answers. Invariant: numbers are read exactly. */
+/* Reads and compares Flax's known answers. Invariant: numbers are read exactly. */
 #include "nn/flax_answers.h"
 
 #include "check.h"
@@ -24,7 +24,7 @@ static mf_value read_array(char **state)
     return mf_array_n(dtype ? dtype_named(dtype) : MF_F32, shape, numbers, count);
 }
 
-/* The dict with v at the path "a/b", through dicts that are made on the way. */
+/* The dict with v at the path "a/b"; creates the dicts on the way. */
 static mf_value with(mf_value dict, const char *path, mf_value v)
 {
     char name[64];

@@ -1,11 +1,12 @@
-/* Attention against Flax NNX (tests/oracle/sequences.txt): values, and gradients by inputs and parameters; the cache; wrong inputs. */
+/* Attention, compared with Flax NNX (tests/oracle/sequences.txt): values, and gradients by inputs and parameters; the KV cache; invalid
+ * inputs. */
 #include <manyfold.h>
 
 #include "check.h"
 #include "oracle/sequences.h"
 
 #define ANSWERS MF_TESTS_DIR "/oracle/sequences.txt"
-/* Sums of some ten products of f32 numbers about 1, in another order: some ten roundings of 6e-8. */
+/* Sums of about ten products of f32 numbers near 1, in another order: about ten roundings of 6e-8. */
 static const double near = 1e-5;
 
 /* ---- functions of arrays */
@@ -18,7 +19,7 @@ typedef struct attention_case {
 static mf_value mask(void)
 {
     mf_value m = mf_greater(fill(7, MF_SHAPE(2, 1, 3, 5), 1), 0);
-    return mf_at_set(m, mf_b(false), 1, 0, 2); /* sees nothing */
+    return mf_at_set(m, mf_b(false), 1, 0, 2); /* attends to nothing */
 }
 
 static mf_value attention(void *context, mf_value q, mf_value k, mf_value v)
@@ -124,7 +125,7 @@ static mf_value masked_call(mf_module self, mf_value x)
     return mf_nn_attend(mf_member_module(self, "inner"), x, .mask = mf_greater(fill(4, MF_SHAPE(2, 1, 4, 4), 1), 0));
 }
 
-/* As many inputs as a list has. */
+/* Calls the module with the elements of a list as its inputs. */
 static mf_value cross_call(mf_module self, mf_value inputs)
 {
     return mf_call(mf_member_module(self, "inner"), mf_get(inputs, 0), mf_get(inputs, 1), mf_get(inputs, 2));
@@ -137,7 +138,7 @@ static mf_value weighted_module(void *context, mf_value params, mf_value inputs)
     return weighted_sum(mf_apply(*(mf_module *)context, params, inputs));
 }
 
-/* inputs: an array, or a list of some. */
+/* inputs: an array, or a list of arrays. */
 static void check_module(const char *name, mf_module m, mf_value inputs, bool params_too)
 {
     char word[16];
@@ -173,7 +174,7 @@ TEST(multi_head_attention_is_flaxs)
     check_module("mha_rope", rope, x, false);
 }
 
-/* What comes out position by position, through the cache. */
+/* The outputs, computed position by position with the cache. */
 static mf_value decoded(mf_module m, mf_value x)
 {
     mf_value steps = mf_list();
@@ -194,7 +195,7 @@ TEST(the_cache_is_flaxs)
     is_answer(ANSWERS, "mha_decode", "out0", decoded(m, x), near);
     is_answer(ANSWERS, "mha_decode", "cached_key", mf_state_value(mf_member_state(m, "cached_key")), near);
     is_answer(ANSWERS, "mha_decode", "index", mf_state_value(mf_member_state(m, "cache_index")), 0);
-    REQUIRE(mf_nn_init_cache(m, MF_SHAPE(2, 4, 6), MF_F32) == MF_OK); /* begins anew */
+    REQUIRE(mf_nn_init_cache(m, MF_SHAPE(2, 4, 6), MF_F32) == MF_OK); /* starts again */
     is_answer(ANSWERS, "mha_decode", "out0", decoded(m, x), near);
 }
 
@@ -273,7 +274,7 @@ TEST(half_precision_sums_in_f32)
     mf_value y = mf_call(narrow, x);
     CHECK_EQ_INT(mf_dtype_of(y), MF_BF16);
     CHECK_EQ_INT(mf_dtype_of(mf_state_value(mf_member_state(mf_member_module(narrow, "query"), "kernel"))), MF_F32);
-    /* Numbers below 1, rounded to 8 bits some four times on the way */
+    /* Numbers below 1, rounded to 8 bits about four times */
     CHECK(mf_item_f64(mf_max(mf_abs(mf_sub(mf_call(wide, x), mf_astype(y, MF_F32))))) < 4.0 / 256);
 }
 

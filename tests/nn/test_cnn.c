@@ -127,7 +127,7 @@ static mf_value parameter_of(mf_value tree, int which)
 
 static double norm(mf_value x) { return sqrt(mf_item_f64(mf_sum(mf_square(mf_astype(x, MF_F64))))); }
 
-/* A batch of the synthetic run, or of the dataset's images in file order; checked by its hashes. */
+/* A batch of the synthetic run, or of the dataset's images in the order of the file; verified by its hashes. */
 static mf_value batch_of(mf_value dataset, int step, const known_run *k)
 {
     static float images[CNN_BATCH * PIXELS];
@@ -171,7 +171,7 @@ static void check_run(const char *name, mf_value dataset)
         double loss = mf_item_f64(mf_get(loss_accuracy, 0, 0));
         if (!CHECK_NEAR(loss / k.loss[i], 1, 1e-4))
             CHECK_NOTE("%s, step %d: loss %.7f, JAX's %.7f", name, i + 1, loss, k.loss[i]);
-        CHECK_NEAR(mf_item_f64(mf_get(loss_accuracy, 1, 0)), k.accuracy[i], 1.0 / CNN_BATCH); /* a near tie may fall either way */
+        CHECK_NEAR(mf_item_f64(mf_get(loss_accuracy, 1, 0)), k.accuracy[i], 1.0 / CNN_BATCH); /* a near tie may be decided either way */
         if (i == 0)
             check_norms(mf_unreplicate(grads), k.gradient_norm, 1e-5, "the first gradient");
         mf_assign(&state, next);

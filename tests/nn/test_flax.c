@@ -1,4 +1,4 @@
-/* Layers against flax.nnx's: outputs, statistics and gradients from the same parameters; and initialisers against JAX's. */
+/* Layers, compared with flax.nnx: outputs, statistics and gradients from the same parameters; and initialisers, compared with JAX's. */
 #include "check_values.h"
 #include "nn/flax_answers.h"
 
@@ -9,7 +9,7 @@ typedef struct layer_case {
     flax_answers *a;
 } layer_case;
 
-/* (params, inputs) -> the sum of output * cotangent, beside output and statistics */
+/* (params, inputs) -> the sum of output * cotangent, and as auxiliary values the output and the statistics */
 static mf_value weighted(void *context, mf_value params, mf_value inputs)
 {
     const layer_case *c = context;
@@ -132,7 +132,7 @@ TEST(initialisers_are_jaxs)
         const char *name;
         mf_initializer init;
         mf_shape shape;
-        double tolerance; /* 0: to the bit */
+        double tolerance; /* 0: bit for bit */
     } cases[] = {
         { "uniform", mf_init_uniform(0.5), MF_SHAPE(3, 4), 0 },
         { "normal", mf_init_normal(0.02), MF_SHAPE(3, 4), 1e-6 },

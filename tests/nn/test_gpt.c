@@ -79,7 +79,7 @@ TEST(the_first_losses_are_jaxs)
     is_answer(ANSWERS, "gpt", "parameter_norms", norms(mf_unreplicate(mf_get(state, "params"))), 1e-4);
 }
 
-/* Position by position through the cache, and all at once. */
+/* The outputs with the cache, position by position, equal those of the whole text at once. */
 TEST(the_cache_sees_what_the_whole_text_shows)
 {
     MF_SCOPE;
@@ -108,10 +108,10 @@ TEST(temperature_0_writes_the_likeliest)
         REQUIRE(mf_nn_init_cache(writer, MF_SHAPE(1, 4, 16), MF_F32) == MF_OK);
         other += mf_item_i64(gpt_next(&writer, token, mf_random_key((uint64_t)i), mf_f(100))) != mf_item_i64(mf_argmax(logits));
     }
-    CHECK(other > 10); /* of almost equal chances of 32 bytes */
+    CHECK(other > 10); /* of 32 bytes with almost equal probabilities */
 }
 
-/* Losses of steps with dropout, or in bf16, from one state. */
+/* The loss after some steps with dropout, or in bf16, from the same state. */
 static double loss_of(gpt_size size, int steps)
 {
     MF_SCOPE;
@@ -131,7 +131,7 @@ TEST(dropout_and_bf16_stay_near)
     gpt_size narrow = small(0);
     narrow.dtype = MF_BF16;
     double plain = loss_of(small(0), 3);
-    CHECK_NEAR(loss_of(narrow, 3) / plain, 1, 0.02); /* eight bits of a number */
+    CHECK_NEAR(loss_of(narrow, 3) / plain, 1, 0.02); /* eight bits of precision */
     double dropped = loss_of(small(0.5), 3);
     CHECK(dropped != plain);
     CHECK_NEAR(dropped / plain, 1, 0.5);

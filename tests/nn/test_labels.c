@@ -1,4 +1,4 @@
-/* Losses with wrong arguments: the errors speak of what the caller wrote. */
+/* Losses with invalid arguments: the error messages use the caller's terms. */
 #include "check.h"
 
 #include <manyfold.h>
@@ -12,7 +12,7 @@ TEST(labels_of_the_wrong_shape_are_named)
     mf_value logits = f32(MF_SHAPE(4, 10));
     const struct {
         mf_value result;
-        const char *words; /* NULL: it is fine */
+        const char *words; /* NULL: valid */
     } cases[] = {
         { mf_softmax_cross_entropy(logits, f32(MF_SHAPE(4, 10))), NULL },
         { mf_softmax_cross_entropy(logits, f32(MF_SHAPE(10))), NULL },

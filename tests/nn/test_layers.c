@@ -1,4 +1,4 @@
-/* What a layer computes in and keeps its parameters in (flax's dtype and param_dtype). */
+/* The dtypes in which a layer computes and stores its parameters (Flax's dtype and param_dtype). */
 #include "check.h"
 
 #include <manyfold.h>

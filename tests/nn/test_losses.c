@@ -1,4 +1,4 @@
-/* Losses and pools against optax's and flax's, with their gradients; and what is wrong with their arguments. */
+/* Losses and pooling, compared with Optax and Flax, with their gradients; and errors for invalid arguments. */
 #include "check.h"
 #include "nn/flax_answers.h"
 
@@ -42,7 +42,7 @@ static void check_loss(const char *name, loss_fn f)
         flax_near(name, "the gradient", mf_get(din, i), a.din[i], 1e-5);
 }
 
-/* ---- as the answers were asked for */
+/* ---- the cases, as the oracle computed them */
 
 static mf_value array(const double *numbers) { return mf_array_n(MF_F32, MF_SHAPE(4), numbers, 4); }
 static mf_value weights(void) { return array((const double[]){ 0.5, 1, 2, 0.25 }); }
@@ -122,7 +122,7 @@ TEST(pools_are_flaxs)
     check_loss("avg_pool_pairs", avg_pool_pairs);
 }
 
-/* ---- where nothing counts */
+/* ---- everything masked out */
 
 static mf_value nowhere(mf_value logits)
 {

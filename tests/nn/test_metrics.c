@@ -1,4 +1,4 @@
-/* Metrics: the same result however the examples are spread over batches and devices. */
+/* Metrics: the result does not depend on how the examples are divided among batches and devices. */
 #include "check_values.h"
 
 enum { DEVICES = 4, EXAMPLES = 48, CLASSES = 5 };
@@ -97,7 +97,7 @@ TEST(they_are_what_they_say)
     CHECK_EQ_INT(mf_item_i64(mf_get(half, "total")), loss[0] >= 0.5F);
 }
 
-/* Sums without a state: carried by hand. */
+/* The sums can be carried by the caller, without the module's state. */
 TEST(sums_are_plain_trees)
 {
     MF_SCOPE;

@@ -6,7 +6,7 @@
 #include "oracle/sequences.h"
 
 #define ANSWERS MF_TESTS_DIR "/oracle/sequences.txt"
-/* Some ten roundings of 6e-8 a step, over five steps. */
+/* About ten roundings of 6e-8 in each of five steps. */
 static const double near = 1e-5;
 
 static mf_value sequences(void) { return fill(1, MF_SHAPE(2, 5, 3), 1); }
@@ -14,7 +14,7 @@ static mf_value lengths(void) { return mf_array(MF_I32, MF_SHAPE(2), 3, 5); }
 static mf_value first_h(void) { return fill(2, MF_SHAPE(2, 4), 1); }
 static mf_value first_c(void) { return fill(3, MF_SHAPE(2, 4), 1); }
 
-/* ---- modules of one input around what takes more */
+/* ---- modules with one input that wrap those with more */
 
 static mf_value cell_from_h(mf_module self, mf_value x) { return mf_call(mf_member_module(self, "inner"), first_h(), x); }
 static mf_value cell_from_both(mf_module self, mf_value x)
@@ -126,7 +126,7 @@ TEST(merge_fn_joins_both_directions)
     CHECK(mf_item_bool(mf_array_equal(added, mf_add(mf_get(parts, 0), mf_get(parts, 1)))));
 }
 
-/* ---- cells of one's own */
+/* ---- user-defined cells */
 
 static mf_value fading(mf_module self, mf_value carry, mf_value x)
 {

@@ -101,7 +101,7 @@ TEST(the_first_losses_are_jaxs)
     is_answer(ANSWERS, "resnet", "logits", resnet_logits(&t, last.params, last.stats, mf_get(batch_of(0), "image")), 1e-4);
 }
 
-/* The loss of a first step on pixels without a pattern, and the key that it leaves. */
+/* The loss of the first step on random pixels, and the key that it leaves. */
 static double augmented_loss(bool augment, uint64_t seed, mf_value *key)
 {
     resnet_trainer t = known_trainer(augment);
@@ -145,7 +145,7 @@ TEST(each_device_draws_for_itself)
     int others = 0;
     for (int i = 1; i < DEVICES; i++)
         others += !mf_item_bool(mf_array_equal(mf_get(seen, i), mf_get(seen, 0)));
-    CHECK(others > DEVICES / 2); /* of 25 places and two sides for each of two images */
+    CHECK(others > DEVICES / 2); /* of 25 positions and two orientations for each of two images */
 }
 
 static mf_value kept_state;
@@ -157,7 +157,7 @@ static void one_step(mf_function step, mf_value batch)
     mf_unpack(mf_call(step, kept_state, batch), &next, &said);
     mf_assign(&kept_state, next);
     CHECK(mf_item_f64(mf_get(said, "loss", 0)) > 0);
-    CHECK(mf_block_until_ready(mf_tuple(next, said)) == MF_OK); /* of all devices */
+    CHECK(mf_block_until_ready(mf_tuple(next, said)) == MF_OK); /* on all devices */
 }
 
 TEST(a_steady_step_takes_no_array_memory_from_the_system)

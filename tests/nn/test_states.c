@@ -17,7 +17,7 @@ static mf_module small_network(void)
     return snn(mf_random_state(0), &size, MF_SHAPE(DEVICES, BATCH / DEVICES));
 }
 
-/* With the parameters and the key that the answers are of. */
+/* A trainer with the parameters and the key of the known answers. */
 static snn_trainer known_trainer(void)
 {
     mf_set_num_cpu_devices(DEVICES);
@@ -110,7 +110,7 @@ static mf_value voltages_of(void *trainer, mf_value images)
     return mf_mean(mf_get(mf_scan(mf_closure(snn_tick, t), mf_none(), snn_rows(images, t->repeats)), 1, 0), 0);
 }
 
-/* A row a call: what the neurons have seen before stays in their states, on their devices. */
+/* One row per call: what the neurons have seen before is in their states, on their devices. */
 TEST(rows_one_by_one_are_the_whole_image)
 {
     MF_SCOPE;

@@ -1,4 +1,4 @@
-/* A steady training step takes no array memory from the system: everything it needs was cached by the steps before. */
+/* A steady training step takes no array memory from the system, because the steps before have filled the cache. */
 #include "check.h"
 #include "steady.h"
 
@@ -31,7 +31,7 @@ static double one_step(mf_optimizer *adam, mf_value x, mf_value label)
     mf_unpack(mf_call(step, params, opt_state, x, label), &p, &o, &loss);
     mf_assign(&params, p);
     mf_assign(&opt_state, o);
-    CHECK_EQ_INT(mf_block_until_ready(mf_tuple(p, o)), MF_OK); /* the loss alone may be there sooner */
+    CHECK_EQ_INT(mf_block_until_ready(mf_tuple(p, o)), MF_OK); /* the loss may be ready earlier than these */
     return mf_item_f64(mf_get(loss, 0));
 }
 

@@ -1,4 +1,4 @@
-/* A model as a table: what stands in it, and that what is shared counts once. */
+/* The summary table of a model: its contents, and that shared states are counted once. */
 #include "check.h"
 
 #include <manyfold.h>
@@ -75,7 +75,7 @@ TEST(what_is_shared_counts_once)
     CHECK(strstr(mf_nn_tabulate((mf_module){ mf_make_error(MF_ERROR_IO, "no model").handle }), "no model"));
 }
 
-/* What mf_print writes of the model. */
+/* Captures what mf_print writes for the model. */
 static void printed(char *out, size_t size, mf_module model)
 {
     FILE *file = tmpfile();
@@ -102,7 +102,7 @@ TEST(printing_a_model_shows_the_table)
     const char *table = mf_nn_tabulate(model);
     printed(text, sizeof text, model);
     CHECK(strlen(text) == strlen(table) + 1 && memcmp(text, table, strlen(table)) == 0 && text[strlen(table)] == '\n');
-    CHECK_CONTAINS(mf_str(model), "Block("); /* as text it is what it is made of */
+    CHECK_CONTAINS(mf_str(model), "Block("); /* its text shows its members */
     printed(text, sizeof text, (mf_module){ mf_make_error(MF_ERROR_IO, "no model").handle });
     CHECK_CONTAINS(text, "no model");
 }

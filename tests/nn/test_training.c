@@ -1,4 +1,4 @@
-/* What layers do in training: statistics over devices, keys of their own on each device, and nothing of both when a model is evaluated. */
+/* Layers in training: statistics over all devices, separate keys for each device; and neither in evaluation mode. */
 #include "check_values.h"
 #include "steady.h"
 
@@ -26,7 +26,7 @@ TEST(statistics_are_those_of_all_devices)
     CHECK(greatest_difference(mf_state_value(mf_member_state(apart, "var")), mf_state_value(mf_member_state(together, "var"))) < 1e-6);
 }
 
-/* As trees: what each device has of the statistics comes out of the map. */
+/* With the states as trees: each device's statistics are results of the map. */
 static mf_value step(void *context, mf_value values, mf_value x)
 {
     mf_module m = mf_module_merge(*(mf_module *)context, values);
@@ -47,7 +47,7 @@ TEST(statistics_go_through_maps_as_trees)
     mf_value mean = mf_get(out, 1, "mean");
     for (int i = 0; i < DEVICES; i++)
         CHECK(greatest_difference(mf_get(mean, i), mf_state_value(mf_member_state(same, "mean"))) < 1e-6);
-    CHECK_NEAR(mf_item_f64(mf_max(mf_state_value(mf_member_state(m, "mean")))), 0, 0); /* m itself is as it was */
+    CHECK_NEAR(mf_item_f64(mf_max(mf_state_value(mf_member_state(m, "mean")))), 0, 0); /* m itself is unchanged */
 }
 
 TEST(evaluation_uses_and_keeps_the_averages)
@@ -179,7 +179,7 @@ static double one_step(mf_function step, mf_value *params, mf_value x)
     return mf_item_f64(mf_get(loss, 0));
 }
 
-/* With batch statistics and keys as hidden states of the map. */
+/* With batch statistics and keys as states that the map handles implicitly. */
 TEST(a_steady_step_takes_no_array_memory)
 {
     MF_SCOPE;

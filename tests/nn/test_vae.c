@@ -37,7 +37,7 @@ static mf_value norms(mf_value tree)
     return mf_stack(mf_list_n(out, count), 0);
 }
 
-/* The gradients of the first step, averaged, as every device has them. */
+/* The averaged gradients of the first step, the same on all devices. */
 static mf_value first_gradients(void *trainer, mf_value state, mf_value images)
 {
     vae_trainer *t = trainer;
@@ -80,7 +80,7 @@ TEST(devices_draw_from_keys_of_their_own)
     for (int i = 0; i < 2 * DEVICES; i++)
         for (int k = 0; k < i; k++)
             CHECK(!mf_item_bool(mf_array_equal(mf_get(keys[i / DEVICES], i % DEVICES), mf_get(keys[k / DEVICES], k % DEVICES))));
-    mf_value kernel = mf_get(state, "params", "decoder", "out", "kernel"); /* and yet all have made one step */
+    mf_value kernel = mf_get(state, "params", "decoder", "out", "kernel"); /* all devices have made the same update */
     for (int i = 1; i < DEVICES; i++)
         CHECK(mf_item_bool(mf_array_equal(mf_get(kernel, i), mf_get(kernel, 0))));
 }
@@ -91,11 +91,11 @@ TEST(draws_have_the_mean_and_the_variance)
     const int n = 100000;
     mf_value mean = mf_full(MF_SHAPE(n), 3), log_variance = mf_full(MF_SHAPE(n), log(0.25));
     mf_value draws = vae_reparametrize(mf_random_key(1), mean, log_variance);
-    CHECK_NEAR(mf_item_f64(mf_mean(draws)), 3, 4 * 0.5 / sqrt(n));          /* four standard deviations of a mean of so many, */
-    CHECK_NEAR(mf_item_f64(mf_var(draws)), 0.25, 4 * 0.25 * sqrt(2.0 / n)); /* and of their variance */
+    CHECK_NEAR(mf_item_f64(mf_mean(draws)), 3, 4 * 0.5 / sqrt(n));          /* four standard deviations of the mean, */
+    CHECK_NEAR(mf_item_f64(mf_var(draws)), 0.25, 4 * 0.25 * sqrt(2.0 / n)); /* and of the variance */
 }
 
-/* The cost of a code is the integral of its density times the logarithm of how much denser it is than N(0, 1)'s. */
+/* The KL term is the integral of the code's density times the logarithm of its ratio to the density of N(0, 1). */
 TEST(the_cost_of_a_code_is_its_divergence)
 {
     MF_SCOPE;

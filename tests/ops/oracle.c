@@ -1,4 +1,4 @@
-/* Reading and comparing known answers. Invariant: an input is exactly the number that stands in the file, whatever its dtype. */
+/* Reads and compares known answers. Invariant: an input is exactly the number in the file, whatever its dtype. */
 #include "ops/oracle.h"
 
 #include "array/types/dtype.h"
@@ -155,7 +155,7 @@ static bool near(const oracle_case *c, mf_dtype d, const char *p, const char *q,
     double x = mf_load_f64(d, p), y = mf_load_f64(d, q);
     if (isnan(x) || isnan(y))
         return isnan(x) && isnan(y);
-    /* XLA multiplies by 1/n where it sees that n is constant: the last place of a mean is anybody's */
+    /* XLA multiplies by 1/n if n is a constant, so the last bit of a mean may differ */
     double last = strcmp(c->name, "mean") != 0 ? 0 : d == MF_F64 ? 0x1p-52 : 0x1p-23;
     double rtol = oracle_number(c, "rtol", last), atol = oracle_number(c, "atol", rtol);
     if (x == y)

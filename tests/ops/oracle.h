@@ -14,7 +14,7 @@ typedef struct oracle_case {
     mf_value in[ORACLE_MAX], out[ORACLE_MAX];
 } oracle_case;
 
-/* Calls visit for every case of tests/oracle/<file>, each in a scope of its own; a file that is missing or malformed fails a check. */
+/* Calls visit for every case of tests/oracle/<file>, each in its own scope; a missing or malformed file fails a check. */
 void oracle_read(const char *file, void (*visit)(const oracle_case *c));
 
 const char *oracle_text(const oracle_case *c, const char *key); /* NULL when absent */
@@ -25,8 +25,8 @@ mf_ints oracle_column(const oracle_case *c, const char *key, int column); /* of 
 mf_shape oracle_shape(const oracle_case *c, const char *key);
 bool oracle_is(const oracle_case *c, const char *key, const char *value);
 
-/* Whether got is expected: dtype, shape, and every element within the case's rtol and atol, to the bit without them (any NaN is NaN;
- * the sign of zero counts where asked). A failed check says where. */
+/* Whether `got` equals `expected`: dtype, shape, and every element within the case's rtol and atol, or bit for bit if it has none (all NaNs
+ * are equal; the sign of zero is compared only if signed_zeros). A failure prints the position. */
 bool oracle_same(const oracle_case *c, int index, mf_value got, mf_value expected, bool signed_zeros);
 
 #endif

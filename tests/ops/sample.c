@@ -1,4 +1,4 @@
-/* Reading and running samples. Invariant: the same sample and seed give the same values on every machine. */
+/* Reads and runs samples. Invariant: the same sample and seed give the same values on every machine. */
 #include "ops/sample.h"
 
 #include "check.h"
@@ -165,7 +165,7 @@ mf_array *random_array(const mf_type *type, double low, double high, uint64_t se
     return a;
 }
 
-/* One number of the text; moves behind it and its comma. */
+/* Reads one number and skips it and its comma. */
 static void read_number(const char **text, mf_dtype dtype, void *out)
 {
     char *end;
@@ -200,7 +200,7 @@ static const mf_intlist *zeros(int count)
     return mf_ints_intern(at, count);
 }
 
-/* A map of the equation over the first axis of all operands and results. */
+/* A map of the equation over the first axis of all its operands and results. */
 static mf_program *map_program(const sample *s, const mf_type *const *types, mf_error_object **error)
 {
     const mf_type *rows[SAMPLE_MAX];

@@ -1,4 +1,4 @@
-/* What a running program says to the host: mf_debug_print, mf_pure_callback, mf_io_callback, under every transform. */
+/* Calls from a running program to the host: mf_debug_print, mf_pure_callback, mf_io_callback, in every transform. */
 #include "check_values.h"
 
 #include <stdatomic.h>
@@ -6,7 +6,7 @@
 
 __attribute__((constructor)) static void four_devices(void) { setenv("MF_NUM_CPU_DEVICES", "4", 1); }
 
-/* ---- printing, kept here */
+/* ---- printing, captured */
 
 static char printed[1 << 14];
 static void keep_line(const char *line, void *context)
@@ -20,7 +20,7 @@ static void listen(void)
     printed[0] = 0;
     mf_set_print_hook(keep_line, NULL);
 }
-/* What was printed by now, once v is there. */
+/* Waits for v and returns what has been printed. */
 static const char *heard(mf_value v)
 {
     mf_block_until_ready(v);
@@ -51,7 +51,7 @@ TEST(prints_in_order)
     TEXT(talkative(x), "2.0");
     CHECK_STR(printed, all);
     mf_function f = mf_jit(talkative);
-    for (int i = 0; i < 3; i++) { /* also when nothing is traced any more */
+    for (int i = 0; i < 3; i++) { /* also when the program comes from the cache */
         listen();
         CHECK_STR(heard(mf_call(f, x)), all);
     }
@@ -86,7 +86,7 @@ TEST(prints_once_a_device_and_once_a_row)
             CHECK(strstr(printed, a) < strstr(printed, "b 6.0;"));
             CHECK(strstr(printed, c) > strstr(printed, "b 6.0;"));
         }
-        CHECK_EQ_INT(lines("b 6.0;"), way < 2 ? 4 : 1); /* the sum is the same for all rows */
+        CHECK_EQ_INT(lines("b 6.0;"), way < 2 ? 4 : 1); /* the sum is the same for all rows, so it is printed once */
     }
     listen();
     heard(mf_call(mf_vmap(mf_vmap(talkative)), mf_reshape(mf_arange(4, MF_F32), MF_SHAPE(2, 2, 1))));
@@ -108,7 +108,7 @@ TEST(nothing_removes_a_print)
     CHECK_STR(printed, "here 1;");
     listen();
     heard(mf_call(mf_jit(prints_in_map), x));
-    CHECK_STR(printed, "here 1;here 1;here 1;"); /* each device, though it is the same for all */
+    CHECK_STR(printed, "here 1;here 1;here 1;"); /* once on each device, although the value is the same */
 }
 
 static mf_value loop_body(mf_value carry, mf_value x)
@@ -258,7 +258,7 @@ TEST(callbacks_in_control_flow)
     TEXT(mf_get(mf_call(mf_pmap(scan_by_host), mf_broadcast_to(xs, MF_SHAPE(4, 3))), 0), "[12. 12. 12. 12.]");
 }
 
-/* Several arguments, trees of results, a closure, and what the library can do inside. */
+/* Several arguments, trees as results, a closure, and calls of the library inside. */
 static mf_value statistics(void *scale, mf_value x, mf_value pair)
 {
     mf_value s = mf_mul(mf_sum(x), *(double *)scale);
@@ -283,7 +283,7 @@ static mf_value noting(mf_value x)
     mf_value y = mf_mul(x, 3);
     (void)mf_io_callback(note, mf_none(), mf_astype(mf_sum(y), MF_I32));
     (void)mf_io_callback(note, mf_none(), 2);
-    (void)mf_pure_callback(note, mf_none(), 99); /* nobody reads it */
+    (void)mf_pure_callback(note, mf_none(), 99); /* its result is unused */
     return x;
 }
 

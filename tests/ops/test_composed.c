@@ -1,4 +1,4 @@
-/* Functions made of several ops: what they refuse, and complex numbers and linear algebra under transforms. Their values are in
+/* Functions composed of several ops: their errors, and complex numbers and linear algebra in transforms. Their values are tested in
  * test_oracle.c. */
 #include <manyfold.h>
 
@@ -47,7 +47,7 @@ TEST(wrong_arguments_are_refused)
 }
 
 /* ---- complex numbers */
-/* By the real parts, then by the imaginary ones; the values are JAX 0.10.2's. */
+/* Ordered by the real parts, then by the imaginary parts; the values are JAX 0.10.2's. */
 static mf_value real_of_max(mf_value z) { return mf_real(mf_max(z)); }
 static mf_value imag_of_least(mf_value z) { return mf_imag(mf_get(mf_sort(z, 0), 0)); }
 static mf_value last_running(mf_value z) { return mf_real(mf_get(mf_cummax(z, 0), 3)); }

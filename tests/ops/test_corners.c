@@ -1,5 +1,5 @@
-/* What lies at the edge of a function's domain: several axes or none where one is due, complex numbers where there is no order, more degrees
- * of freedom than elements. Numbers are those of jax 0.10.2 for the expression beside them. */
+/* Corner cases: several axes or none where one is expected, complex numbers where there is no order, more degrees of freedom than elements.
+ * The numbers are those of jax 0.10.2 for the expression in the comment. */
 #include <manyfold.h>
 
 #include "check.h"
@@ -151,7 +151,7 @@ TEST(logaddexp_of_complex_numbers)
         mf_value a = at(rows[i]), b = at(rows[i] + 2), slope = mf_call(mf_grad(real_part), a, b);
         mf_value sum = mf_logaddexp(a, b);
         CHECK_NEAR(mf_item_f64(mf_real(sum)), rows[i][4], 4e-6);
-        CHECK_NEAR(fabs(mf_item_f64(mf_imag(sum))), fabs(rows[i][5]), 4e-6); /* pi and -pi are one angle */
+        CHECK_NEAR(fabs(mf_item_f64(mf_imag(sum))), fabs(rows[i][5]), 4e-6); /* pi and -pi are the same angle */
         check_complex(mf_conj(slope), (const double[]){ rows[i][6], -rows[i][7] });
     }
 }
@@ -190,7 +190,7 @@ TEST(the_square_of_a_truth_is_an_integer)
     CHECK_STR(mf_str(squares), "[1 0]");
 }
 
-/* Rows so long that oneDNN's code for free weights would be planned for seconds (backend/native/kernels/dnnl/dnnl_conv.c). */
+/* Rows so long that oneDNN would plan its code for arbitrary weight layouts for seconds (backend/native/kernels/dnnl/dnnl_conv.c). */
 TEST(a_convolution_of_a_long_row)
 {
     MF_SCOPE;

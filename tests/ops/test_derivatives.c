@@ -174,7 +174,7 @@ TEST(derivatives_are_jax_s_where_pieces_meet)
     }
 }
 
-/* jax.hessian(jnp.logaddexp, (0, 1))(2., 2.): both ways of taking it. */
+/* jax.hessian(jnp.logaddexp, (0, 1))(2., 2.), computed in both ways. */
 static mf_value by_both(mf_value x) { return mf_logaddexp(mf_get(x, 0), mf_get(x, 1)); }
 
 TEST(the_hessian_of_logaddexp_of_equals_is_symmetric)

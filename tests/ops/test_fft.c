@@ -1,5 +1,5 @@
-/* Fourier transforms beside what JAX's answers (test_oracle.c) and the ops' samples show: every length to 130 and some large ones
- * against the sum itself, errors that grow with log n alone, the same bits alone and in a batch, and what is refused. */
+/* Fourier transforms, in addition to JAX's answers (test_oracle.c) and the ops' samples: every length up to 130 and some large ones,
+ * compared with the defining sum; errors that grow only with log n; the same bits alone and in a batch; and invalid arguments. */
 #include "check.h"
 
 #include <manyfold.h>
@@ -12,7 +12,7 @@ static mf_value complex_noise(mf_shape shape, mf_dtype part)
     return mf_complex(x, mf_cos(mf_mul(x, 7)));
 }
 
-/* The sum by its definition, exactly turned: in double. */
+/* The sum by its definition, in double precision. */
 static mf_value by_definition(mf_value x, int n)
 {
     mf_value k = mf_arange(n, MF_I32), turns = mf_remainder(mf_outer(k, k), n);
@@ -55,7 +55,7 @@ TEST(errors_grow_with_the_logarithm)
     }
 }
 
-/* Alone a line goes through by itself, in a batch many do at once, and large batches are cut into tasks. */
+/* A single line is transformed alone, lines of a batch several at a time, and large batches are cut into tasks. */
 TEST(a_line_has_the_same_bits_alone_and_in_a_batch)
 {
     static const int lengths[] = { 1, 2, 6, 31, 37, 60, 210, 256, 1009 };
@@ -100,7 +100,7 @@ TEST(errors_say_what_is_wrong)
     CHECK_STR(mf_str(mf_fft(mf_ones(MF_SHAPE(0, 2), MF_F32))), "[]");
 }
 
-/* Many lengths: more plans than are kept. */
+/* More lengths than plans are cached. */
 TEST(plans_beyond_those_kept)
 {
     for (int n = 0; n < 5; n++) {

@@ -1,4 +1,4 @@
-/* What JAX's answers do not cover of the public functions: options, None, trees, composites, errors in words. */
+/* What JAX's answers do not cover of the public functions: options, None, trees, composites, error messages. */
 #include <manyfold.h>
 
 #include "check.h"
@@ -124,7 +124,7 @@ TEST(the_norm_of_a_tree_is_that_of_all_its_leaves)
 
 static mf_value sum_of_runs(mf_value x) { return mf_sum(mf_cumlogsumexp(x, 0)); }
 
-/* As in JAX; the running form fills up with minus infinities, which must not spoil its slopes. */
+/* As in JAX. cumlogsumexp pads with -inf, which must not affect its derivatives. */
 TEST(the_slopes_of_logaddexp_of_two_minus_infinities_are_nan)
 {
     MF_SCOPE;
@@ -223,7 +223,7 @@ TEST(relu_slopes_where_it_is_positive_alone)
     CHECK_STR(mf_str(mf_call(mf_grad(sum_of_relu), x)), "[0. 0. 1. 0. 1. 0.]");
 }
 
-/* 1 - x^2 must not be made of x^2: near the ends all but a few of its bits would be rounding. Values of mpmath. */
+/* 1 - x^2 must not be computed from x^2: near the ends most of its bits would be rounding errors. The values are from mpmath. */
 static void check_erf_inv(const char *backend)
 {
     static const double at[] = { 0x1.8p-1,
@@ -266,7 +266,7 @@ TEST(indexing_takes_numbers_and_modes)
     CHECK_STR(mf_str(mf_dynamic_slice_in_dim(x, 1, 2, 0)), "[1. 2.]");
     CHECK_STR(mf_str(mf_dynamic_update_slice_in_dim(x, mf_zeros(MF_SHAPE(2), MF_F32), 3, 0)), "[0. 1. 0. 0.]");
     CHECK_STR(mf_str(mf_take(mf_reshape(mf_arange(6, MF_F32), MF_SHAPE(2, 3)), mf_array(MF_I32, MF_SHAPE(4), 0, 4, -1, 6))),
-              "[ 0.  4.  5. nan]"); /* no axis: flat */
+              "[ 0.  4.  5. nan]"); /* no axis: flattened */
     CHECK_STR(mf_str(mf_take(3.0f, 0)), "3.0");
     CHECK_STR(mf_str(mf_take(x, 5, 0, .mode = MF_TAKE_CLIP)), "3.0");
     CHECK_STR(mf_str(mf_take(x, -5, 0, MF_TAKE_WRAP)), "3.0");
@@ -280,7 +280,7 @@ TEST(indexing_takes_numbers_and_modes)
     CHECK_ERROR(mf_eye(2, MF_F32, .columns = -1), MF_ERROR_SHAPE, "2 by -1");
 }
 
-/* A number of the program's is weak, but what it meets decides how many digits of it count: as in NumPy, and in JAX with 64 bits. */
+/* A C number is weakly typed, but keeps its digits beside float64, as in NumPy, and in JAX with 64 bits enabled. */
 TEST(numbers_keep_their_digits_beside_float64)
 {
     MF_SCOPE;
@@ -289,13 +289,13 @@ TEST(numbers_keep_their_digits_beside_float64)
     CHECK_NEAR(mf_item_f64(mf_get(mf_where(mf_greater(one, 2), one, 0.1), 0)), 0.1, 0);
     CHECK_NEAR(mf_item_f64(mf_get(mf_full_like(one, mf_f(0.1)), 0)), 0.1, 0);
     CHECK_NEAR(mf_item_f64(mf_astype(mf_f(0.1), MF_F64)), 0.1, 0);
-    CHECK_NEAR(mf_item_f64(mf_mul(mf_scalar(3, MF_F64), mf_neg(mf_f(0.1)))), 3 * -(double)0.1F, 0); /* computed: a float32 */
+    CHECK_NEAR(mf_item_f64(mf_mul(mf_scalar(3, MF_F64), mf_neg(mf_f(0.1)))), 3 * -(double)0.1F, 0); /* computed from it: a float32 */
     CHECK_NEAR(mf_item_f64(mf_get(mf_real(mf_mul(mf_ones(MF_SHAPE(1), MF_C128), mf_c(0.1, 0.2))), 0)), 0.1, 0);
     CHECK_NEAR(mf_item_f64(mf_get(mf_imag(mf_mul(mf_ones(MF_SHAPE(1), MF_C128), mf_c(0.1, 0.2))), 0)), 0.2, 0);
     CHECK_NEAR(mf_item_f64(mf_mul(mf_ones(MF_SHAPE(), MF_F32), 0.1)), 0.1F, 0);
 }
 
-/* What has a default may be left out, or given in its place or by its name. */
+/* Parameters with defaults may be omitted, or given by position or name. */
 TEST(parameters_with_defaults_go_by_name)
 {
     MF_SCOPE;

@@ -1,4 +1,5 @@
-/* Linear algebra beside what JAX's answers (test_oracle.c) and the ops' samples show: errors, corners, second derivatives, large batches. */
+/* Linear algebra, in addition to JAX's answers (test_oracle.c) and the ops' samples: errors, corner cases, second derivatives, large
+ * batches. */
 #include "check.h"
 
 #include <manyfold.h>
@@ -67,7 +68,7 @@ TEST(second_derivatives)
     check_second(sum_of_solution, a, 1e-6);
 }
 
-/* Batches that are cut into pieces have the bits of one matrix after the other. */
+/* Batches that are cut into pieces give the same bits as single matrices. */
 TEST(batches_have_the_bits_of_single_matrices)
 {
     enum { COUNT = 40, N = 24 };
@@ -98,7 +99,7 @@ TEST(factors_give_their_matrix_back)
         }
 }
 
-/* Numbers of jax.numpy.linalg 0.10.2. */
+/* The numbers are those of jax.numpy.linalg, jax 0.10.2. */
 static mf_value norm_2(mf_value a) { return mf_norm(a, .ord = 2); }
 static mf_value nuclear(mf_value a) { return mf_norm(a, .ord = MF_NUCLEAR); }
 static mf_value matrix_4_3(void) { return mf_array(MF_F32, MF_SHAPE(4, 3), 1, 2, 0, 3, -1, 4, 0, 5, 2, 1, 1, 1); }
@@ -141,7 +142,7 @@ TEST(least_squares)
     near_all(mf_get(r, 1), (double[]){ 7.2306576, 163.82936 }, 1e-5);
     mf_value c = mf_array(MF_F32, MF_SHAPE(3, 2), 1, 2, 2, 4, 3, 6), three = mf_array(MF_F32, MF_SHAPE(3), 1, 2, 3);
     near_all(mf_get(mf_lstsq(mf_transpose(a, MF_INTS0), three), 0), (double[]){ -0.33044103, 0.4374548, 0.6160519, 0.01807661 }, 1e-5);
-    r = mf_lstsq(c, three); /* many solutions: the shortest */
+    r = mf_lstsq(c, three); /* of many solutions, the one with the smallest norm */
     near_all(mf_get(r, 0), (double[]){ 0.2, 0.4 }, 1e-5);
     CHECK_EQ_INT(mf_item_i64(mf_get(r, 2)), 1);
     CHECK_EQ_INT(mf_item_i64(mf_get(mf_lstsq(c, three, .rcond = 1e-12), 2)) >= 1, 1);

@@ -1,11 +1,11 @@
-/* Every op of the op table, driven by its own samples; README.md says what is checked. A failure names op and sample. */
+/* Tests every op of the op table with its own samples; README.md tells what is checked. A failure names op and sample. */
 #include "ops/sample.h"
 
 #include "check.h"
 #include "ops/ops.h"
 #include "transform/transform.h"
 
-/* Devices for the maps that collectives stand in. */
+/* Devices for the maps around collectives. */
 __attribute__((constructor)) static void four_devices(void) { setenv("MF_NUM_CPU_DEVICES", "4", 1); }
 
 /* ---- which ops
@@ -16,7 +16,7 @@ static bool calls_functions(const mf_op *op)
     for (const mf_param *p = op->params; p && p->name; p++)
         if (p->kind == MF_PARAM_RULE)
             return true;
-    return op->flags & MF_OP_HOST || op == &mf_op_custom_linear; /* which is there for custom_vjp's transpose alone */
+    return op->flags & MF_OP_HOST || op == &mf_op_custom_linear; /* which exists only for custom_vjp's transpose */
 }
 
 static uint64_t seed_of(const sample *s, int salt) { return mf_hash(s->text, strlen(s->text), (uint64_t)salt + 1); }
@@ -64,8 +64,8 @@ static double tolerance_of(mf_dtype d)
     }
 }
 
-/* A product's sums are of up to 18 products of numbers up to 2, and oneDNN adds them in an order that the machine decides: two sums
- * differ by no more than 2 n u (n 4). */
+/* A product sums up to 18 products of numbers up to 2, and oneDNN's order of summation depends on the machine: two sums differ by at most 2
+ * n u (n 4). */
 static double product_tolerance(const mf_op *op, mf_dtype d)
 {
     bool sums = op == &mf_op_dot_general || op == &mf_op_conv_general_dilated;
@@ -80,7 +80,7 @@ static bool number_near(mf_dtype d, const char *p, const char *q, double toleran
     return tolerance > 0 && (x == y || fabs(x - y) <= tolerance * fmax(1, fabs(y)));
 }
 
-/* Element i of a against element k of b: the same bits, NaN or, with a tolerance, near. */
+/* Whether element i of a and element k of b have the same bits, are both NaN or, with a tolerance, are near. */
 static bool element_near(const mf_array *a, int64_t i, const mf_array *b, int64_t k, double tolerance)
 {
     mf_dtype d = a->type->dtype;
@@ -109,7 +109,7 @@ static bool arrays_near(const sample *s, const char *what, int output, const mf_
     return true;
 }
 
-/* ---- a sample being run: operands and results on the reference backend */
+/* ---- running a sample: operands and results on the reference backend */
 typedef struct trial {
     const sample *s;
     mf_program *p;
@@ -193,7 +193,7 @@ static void check_backends(const sample *s)
 
 TEST(backends_agree_with_the_reference) { for_samples(check_backends); }
 
-/* ---- long operands, for which a compiler computes several elements at a time, by other code than a sample's few */
+/* ---- long operands, which compiled code processes several elements at a time, unlike a sample's few elements */
 enum { LONG = 3001 };
 
 static void check_long(const sample *short_one)
@@ -223,12 +223,12 @@ static void check_long(const sample *short_one)
 TEST(long_operands_agree_with_the_reference) { for_samples(check_long); }
 
 /* ---- derivatives, in double precision */
-/* Complex numbers are pairs of doubles that move by themselves. */
+/* A complex number counts as two independent doubles. */
 static bool is_real(const mf_type *t) { return t->dtype == MF_F64 || t->dtype == MF_C128; }
 static int64_t doubles(const mf_type *t) { return t->dtype == MF_C128 ? 2 * t->size : t->size; }
 static double double_at(const mf_array *a, int64_t i) { return ((const double *)mf_array_data(a))[i]; }
 
-/* Random floats, or exact ones that somebody wrote in f64 on purpose. */
+/* Whether all floats are random, or exact ones in f64, which were written for this purpose. */
 static bool has_derivative(const sample *s)
 {
     bool any = false;
@@ -238,10 +238,10 @@ static bool has_derivative(const sample *s)
             return false;
         any = any || mf_dtype_is_inexact(d);
     }
-    return any && !sample_has_half(s) && s->op != &mf_op_stop_gradient; /* which is there to be wrong */
+    return any && !sample_has_half(s) && s->op != &mf_op_stop_gradient; /* whose derivative is wrong by design */
 }
 
-/* x + step * t where x is real. */
+/* x + step * t for real operands x. */
 static void move_operands(const trial *t, mf_array *const *tangents, double step, mf_array **out)
 {
     for (int i = 0; i < t->s->in_count; i++) {
@@ -254,7 +254,7 @@ static void move_operands(const trial *t, mf_array *const *tangents, double step
     }
 }
 
-/* (f(x + h t) - f(x - h t)) / 2h against the jvp's tangents; all real results have one. */
+/* Compares (f(x + h t) - f(x - h t)) / 2h with the jvp's tangents; all real results have one. */
 static void compare_differences(const trial *t, mf_array *const *tangents, mf_array *const *jvp)
 {
     const double step = 1e-5;
@@ -268,7 +268,7 @@ static void compare_differences(const trial *t, mf_array *const *tangents, mf_ar
         for (int64_t i = 0; is_real(type) && i < doubles(type); i++) {
             double slope = (double_at(above[o], i) - double_at(below[o], i)) / (2 * step), got = double_at(jvp[k], i);
             if (!isfinite(slope) || fabs(slope - got) <= 1e-6 * fmax(1, fabs(slope)))
-                continue; /* where a result is infinite, as of nothing reduced, there is no slope */
+                continue; /* an infinite result, such as an empty max, has no derivative */
             sample_fail(t->s, "jvp: element %lld of result %d is %.9g, differences give %.9g", (long long)i, o, got, slope);
             break;
         }
@@ -282,7 +282,7 @@ static void compare_differences(const trial *t, mf_array *const *tangents, mf_ar
     drop_arrays(above, SAMPLE_MAX);
 }
 
-/* Tangents of the real results, in order, by the jvp of the program. */
+/* The tangents of the real results, in order, computed by the jvp of the program. */
 static bool run_jvp(const trial *t, mf_array *const *tangents, mf_array **out)
 {
     bool has[SAMPLE_MAX] = { 0 }, gives[SAMPLE_MAX];
@@ -310,7 +310,7 @@ static bool run_jvp(const trial *t, mf_array *const *tangents, mf_array **out)
     return true;
 }
 
-/* The real part of the sum of products: nothing is conjugated, as in JAX's transposes. */
+/* The real part of the sum of products, without conjugation, as in JAX's transposes. */
 static double dot_product(const mf_array *a, const mf_array *b, double *size)
 {
     double sum = 0;
@@ -323,7 +323,7 @@ static double dot_product(const mf_array *a, const mf_array *b, double *size)
     return sum;
 }
 
-/* Cotangents of the real operands, in order, for these of the real results. */
+/* The cotangents of the real operands, in order, for these cotangents of the real results. */
 static bool run_vjp(const trial *t, mf_array *const *cts, int ct_count, mf_array **out)
 {
     mf_program *forward = NULL, *backward = NULL;
@@ -378,7 +378,7 @@ static void check_derivatives(const sample *plain)
         return;
     sample_as_f64(&s, plain, params, sizeof params);
     mf_program *fits = sample_program(&s, &error);
-    mf_error_ignore(error); /* a rule may refuse doubles: bits of a float */
+    mf_error_ignore(error); /* a rule may reject doubles: the bits of a float */
     mf_drop(fits);
     if (fits && trial_begin(&t, &s)) {
         bool any = false;
@@ -402,7 +402,7 @@ TEST(derivatives_agree_with_differences_and_transposes) { for_samples(check_deri
 /* ---- batching against a loop */
 enum { BATCH = 3 };
 
-/* The batch's slice number `index` along `axis`, or the whole where axis is -1. */
+/* Slice number `index` of the batch along `axis`; the whole array if axis is -1. */
 static mf_array *slice_of(mf_array *a, int axis, int64_t index, const mf_type *type)
 {
     if (axis < 0)
@@ -418,7 +418,7 @@ static mf_array *slice_of(mf_array *a, int axis, int64_t index, const mf_type *t
     return slice;
 }
 
-/* Random operands differ from slice to slice; exact ones are the same in each. */
+/* Random operands differ between slices; exact operands are the same in each. */
 static mf_array *batched_operand(const sample *s, int i, int axis)
 {
     const sample_operand *o = &s->in[i];
@@ -479,7 +479,7 @@ static bool check_batch(const sample *s, const mf_program *p, const int *in_axis
     return fine;
 }
 
-/* Every choice of batched operands, the batch first, last, and first and last by turns. */
+/* Every choice of batched operands, with the batch axis first, last, or alternating. */
 static void check_batching(const sample *s)
 {
     mf_error_object *error = NULL;

@@ -1,5 +1,5 @@
-/* The public functions, and the ops that have none, against JAX's answers in tests/oracle/ops/, on the default backend. Gradients
- * (`<op>_vjp`) run the function under mf_vjp. What we do not have is named in `we_have` and nowhere skipped silently. */
+/* The public functions, and ops without one, compared with JAX's answers in tests/oracle/ops/, on the default backend. Gradients
+ * (`<op>_vjp`) use mf_vjp. Functions that the library does not have are listed in `we_have`; no case is skipped silently. */
 #include "ops/ops.h"
 #include "trace/trace.h"
 
@@ -178,7 +178,7 @@ typedef struct special {
     mf_value (*call)(const oracle_case *c, const mf_value *x);
 } special;
 
-/* Operands from x[from] on, as many as the case has before the cotangent. */
+/* The number of operands, without the cotangent. */
 static int operand_count(const oracle_case *c) { return c->in_count - (strstr(c->name, "_vjp") != NULL); }
 static mf_value rest(const oracle_case *c, const mf_value *x, int from) { return mf_list_n(x + from, operand_count(c) - from); }
 
@@ -328,7 +328,7 @@ static mf_value triangular_solve(const oracle_case *c, const mf_value *x)
 static mf_value searchsorted(const oracle_case *c, const mf_value *x) { return mf_searchsorted(x[0], x[1], oracle_is(c, "side", "right")); }
 static mf_value bincount(const oracle_case *c, const mf_value *x) { return mf_bincount(x[0], (int64_t)oracle_number(c, "length", 0)); }
 
-/* Under jit, because an index that is known is checked. */
+/* In jit, because concrete indices are bounds-checked. */
 static mf_value index1(mf_value x, mf_value i) { return mf_get(x, i); }
 static mf_value index2(mf_value x, mf_value i, mf_value j) { return mf_get(x, i, j); }
 static mf_value indexed(const oracle_case *c, const mf_value *x)
@@ -442,7 +442,7 @@ static mf_value cross_entropy(const oracle_case *c, const mf_value *x)
     return mf_neg(mf_mean(mf_sum(picked, .axis = -1)));
 }
 
-/* ---- factors: the part that the case names; of vectors, whose sign nobody owes, the magnitudes */
+/* ---- factorisations: the part that the case names; of vectors, whose sign is arbitrary, the absolute values */
 static mf_value part_of(const oracle_case *c, mf_value factors, const char *names, bool signs)
 {
     const char *part = oracle_text(c, "part");
@@ -489,7 +489,7 @@ static mf_value elu(const oracle_case *c, const mf_value *x)
     return oracle_text(c, "parameter") ? mf_elu(x[0], oracle_number(c, "parameter", 0)) : mf_elu(x[0]);
 }
 
-/* The axis left out. */
+/* The function with its default axis. */
 static mf_value of_default(const oracle_case *c, const mf_value *x)
 {
     const char *name = c->name + strlen("default_");
@@ -722,8 +722,8 @@ static mf_value call(const oracle_case *c, const mf_value *x)
     return mf_make_error(MF_ERROR_ARGUMENT, "this test knows no function called %s", c->name);
 }
 
-/* The function of the differentiated operands alone; the others are constants. Cases follow one another at one address, so the line
- * tells them apart. */
+/* The function of the differentiated operands; the others are constants. Successive cases have the same address, so the line number
+ * distinguishes them. */
 typedef struct context {
     const oracle_case *c;
     const char *file;
@@ -776,7 +776,7 @@ static void check_case(const oracle_case *c)
     }
 }
 
-/* The case by itself, and as the second of two in a map: the first has zeros in place of the first operand. */
+/* Runs the case alone, and as the second of two in a map: the first has zeros in place of the first operand. */
 static mf_value call1(void *p, mf_value a) { return call(((context *)p)->c, (mf_value[]){ a }); }
 static mf_value call2(void *p, mf_value a, mf_value b) { return call(((context *)p)->c, (mf_value[]){ a, b }); }
 static mf_value call3(void *p, mf_value a, mf_value b, mf_value d) { return call(((context *)p)->c, (mf_value[]){ a, b, d }); }

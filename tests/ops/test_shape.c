@@ -1,4 +1,4 @@
-/* The public functions on shapes and indices: views that copy nothing, NumPy's indexing, and what errors say. */
+/* The public functions on shapes and indices: views that copy nothing, NumPy's indexing, and error messages. */
 #include "check.h"
 
 #include "array/array.h"
@@ -97,8 +97,8 @@ TEST(indexing)
     CHECK_NUMBERS(mf_get(x, 1, pick, 0), 20, 12);
     CHECK_NUMBERS(mf_get(x, mf_range(0, MF_END), 1, pick), 6, 4, 18, 16);
     CHECK_EQ_INT(mf_dim(mf_get(x, 0, mf_range(0, 2), pick), 1), 2);
-    CHECK_NUMBERS(mf_get(x, 1, mf_range(0, 2), pick), 14, 18, 12, 16); /* indices apart: theirs comes first, as in NumPy */
-    CHECK_NUMBERS(mf_get(x, pick, mf_range(0, 1), pick), 14, 0);       /* 2 is moved to 1 */
+    CHECK_NUMBERS(mf_get(x, 1, mf_range(0, 2), pick), 14, 18, 12, 16); /* apart: their dimension comes first, as in NumPy */
+    CHECK_NUMBERS(mf_get(x, pick, mf_range(0, 1), pick), 14, 0);       /* index 2 is clamped to 1 */
 }
 
 static mf_value pick_traced(mf_value x, mf_value i) { return mf_get(x, mf_range(0, MF_END), i, 1); }
@@ -163,7 +163,7 @@ TEST(errors_name_the_op_and_the_shapes)
     CHECK_ERROR(mf_max_pool(x, MF_INTS(2, 2)), MF_ERROR_SHAPE, "max_pool");
 }
 
-/* What is computed of strides, dilations and paddings does not overflow: they are refused, or leave nothing or one element. */
+/* Computations with strides, dilations and paddings do not overflow: extreme values are refused, or leave no element or one. */
 TEST(steps_as_large_as_anything)
 {
     MF_SCOPE;

@@ -1,6 +1,6 @@
-/* Every op as StableHLO: it has a rule, or says why there is none, and its samples become modules.
- * With MF_STABLEHLO_DIR=folder the modules are written there with their arguments and the reference's results, for
- * scripts/check_stablehlo.py, which has MLIR's own parser read them and XLA run them. */
+/* Every op as StableHLO: it has a rule, or an error tells why not; and its samples become modules. With MF_STABLEHLO_DIR=folder the modules
+ * are written there with their arguments and the reference's results, for scripts/check_stablehlo.py, which parses them with MLIR and runs
+ * them with XLA. */
 #include "ops/sample.h"
 
 #include "check.h"
@@ -45,7 +45,7 @@ static void write_array(FILE *f, const char *word, const mf_array *a, int64_t ax
     fputc('\n', f);
 }
 
-/* Negative: what is NaN by the reference may be a number, for XLA leaves out what a convolution multiplies by zeros beside the operand. */
+/* Negative: NaN in the reference's result may be a number, because XLA omits the products with zeros that a convolution pads with. */
 static double tolerance_of(const mf_op *op, mf_dtype d)
 {
     bool sums = op == &mf_op_dot_general || op == &mf_op_conv_general_dilated;
@@ -90,7 +90,7 @@ static void write_sample(const sample *s, const mf_program *p, const char *modul
 
 static bool is_narrow(mf_dtype d) { return d == MF_F16 || d == MF_BF16; }
 
-/* Whether there is a product that some modules widen. */
+/* Whether the op is a product that some modules compute in a wider dtype. */
 static bool widens(const sample *s)
 {
     bool narrow = false;
@@ -99,7 +99,7 @@ static bool widens(const sample *s)
     return narrow && (s->op == &mf_op_dot_general || s->op == &mf_op_conv_general_dilated);
 }
 
-/* Of the operation itself, in its generic form: "(operands) -> (results)". */
+/* Checks the operation in its generic form: "(operands) -> (results)". */
 static bool has_narrow_product(const mf_op *op, const char *module)
 {
     const char *name = op == &mf_op_dot_general ? "stablehlo.dot_general" : "stablehlo.convolution", *line = strstr(module, name);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The ops' samples and some programs as StableHLO, read by MLIR's own parser and run by XLA's CPU client. MF_JAX_PYTHON names a Python that
-# has jax (else python3 is tried); without one there is nothing to compare with, and that is said.
+# The ops' samples and some programs as StableHLO, parsed by MLIR and run by XLA's CPU client. MF_JAX_PYTHON names a Python with jax (by default
+# python3); without one the test says that it is skipped.
 set -euo pipefail
 python=${MF_JAX_PYTHON:-python3}
 if ! "$python" -c 'import jaxlib.mlir.dialects.stablehlo, jax' 2>/dev/null; then

@@ -1,5 +1,5 @@
-/* top_k selects before it sorts: of every kind of line it gives what the whole line's sort by XLA's total order begins with, bit for bit
- * (-NaN, -inf, ..., -0, 0, ..., inf, NaN; the first of equals first). */
+/* top_k selects before it sorts: for every kind of line, the result must be the beginning of the whole line sorted by XLA's total order,
+ * bit for bit (-NaN, -inf, ..., -0, 0, ..., inf, NaN; the first of equal elements first). */
 #include "check.h"
 
 #include <manyfold.h>
@@ -42,7 +42,7 @@ static double value_of(int kind, int i, int n, uint64_t *state)
     case PIPE: return i < n / 2 ? i : n - i;
     case EQUAL: return 3;
     case ONE_APART: return i == n / 3 ? 4 : 3;
-    case SAMPLED: return i % (n / 512 + 1) ? i : 1e6 + i; /* what is taken at even steps is greatest */
+    case SAMPLED: return i % (n / 512 + 1) ? i : 1e6 + i; /* the elements at the sampled positions are the greatest */
     case TIES: return (double)(random_bits(state) % 5);
     case SPECIAL: return special[random_bits(state) % 8];
     default: return (double)(random_bits(state) % 100000) / 7 - 5000;
@@ -93,7 +93,7 @@ static bool matches_f64(const double *line, int n, int k)
     return true;
 }
 
-/* The reference puts each element in its place among all before it: long lines show nothing there but patience. */
+/* The reference inserts each element among all before it: long lines would only take long. */
 static bool too_long(int n) { return n > 513 && strcmp(mf_default_backend(), "reference") == 0; }
 
 TEST(selected_as_a_full_sort_would)
@@ -110,7 +110,7 @@ TEST(selected_as_a_full_sort_would)
                 uint64_t bits = random_bits(&state);
                 wide[i] = value_of(kind, i, n, &state);
                 narrow[i] = (float)wide[i];
-                if (kind == BITS) { /* NaNs of any payload among them */
+                if (kind == BITS) { /* including NaNs with any payload */
                     memcpy(&wide[i], &bits, sizeof bits);
                     memcpy(&narrow[i], &bits, sizeof *narrow);
                 }

@@ -71,7 +71,7 @@ static mf_value linearized(mf_value x, mf_value w)
     return mf_tuple(out, mf_call(linear, mf_mul(x, 2), w));
 }
 
-/* y is last, x and w are bound: captured values of what is transposed. */
+/* y is last, x and w are bound: captured values in a transposed function. */
 static mf_value linear_in_y(mf_value x, mf_value w, mf_value y) { return mf_mul(mf_dot(w, y), mf_get(x, 1)); }
 static mf_value transposed(mf_value x, mf_value w)
 {
@@ -208,7 +208,7 @@ TEST(linearize_beside_an_aux)
     CHECK_NEAR(mf_item_f64(mf_get(out, 0)), 24, 0);
     CHECK_NEAR(mf_item_f64(mf_get(out, 1, 0)), 0.90929743, 1e-6);
     CHECK_EQ_INT(mf_item_i64(mf_get(out, 1, 1)), 7);
-    CHECK_STR(mf_str(mf_call(linear, 1.0f, 0.0f)), "36.0"); /* of the result alone */
+    CHECK_STR(mf_str(mf_call(linear, 1.0f, 0.0f)), "36.0"); /* of the result only */
     CHECK_STR(mf_str(mf_call(linear, 0.5f, 1.0f)), "26.0");
 }
 
@@ -221,7 +221,7 @@ static mf_value jacobian_of_product(mf_value x, mf_value w)
     return mf_call(mf_jacfwd(mf_custom_vjp(product, product_forward, product_backward)), x, w);
 }
 
-/* A backward rule that ran in the place of a tangent would give numbers. */
+/* A backward rule that was run as a tangent would give numbers. */
 TEST(a_custom_vjp_has_no_tangents)
 {
     mf_value x = mf_arange(3, MF_F32), w = mf_ones(MF_SHAPE(3), MF_F32);

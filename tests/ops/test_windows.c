@@ -1,5 +1,5 @@
-/* The gradients of maxima over windows against a walk over every place, for windows, strides, paddings and dilations of many kinds in two
- * dimensions: places without an element hold -inf, of equals the first is chosen, and a NaN stays only if it is the last. */
+/* The gradients of max pooling, compared with a loop over every position, for many windows, strides, paddings and dilations in two
+ * dimensions: positions outside are -inf, the first of equal elements is chosen, and a NaN is chosen only if it is the last. */
 #include "check.h"
 
 #include <manyfold.h>
@@ -20,7 +20,7 @@ static int64_t count_windows(const walked *a, int64_t n)
     return room < 0 ? 0 : room / a->stride + 1;
 }
 
-/* The element at a place along one dimension, or -1. */
+/* The element at a position along one dimension, or -1. */
 static int64_t element(const walked *a, int64_t window, int64_t k, int64_t n)
 {
     int64_t place = window * a->stride - a->low + k * a->dilation;

@@ -1,17 +1,17 @@
-/* Chains of transformations as values: their states, equality, masks and freezing, several gradients a step, loss scaling, and what is said
- * where they do not fit. */
+/* Chains of transformations as values: their states, equality, masks and freezing, gradient accumulation, loss scaling, and the errors if
+ * they do not fit. */
 #include "check_values.h"
 
 static mf_value numbers(double a, double b) { return mf_array_n(MF_F32, MF_SHAPE(2), (double[]){ a, b }, 2); }
 static mf_value model(void) { return mf_dict("encoder", mf_dict("kernel", numbers(1, 2)), "head", mf_dict("kernel", numbers(3, 4))); }
 
-/* ---- values of their own */
+/* ---- as values */
 
 static mf_value same_rate(mf_value count) { return mf_add(0.5, mf_mul(mf_astype(count, MF_F32), 0)); }
 
 static mf_optimizer in_a_scope(void)
 {
-    MF_SCOPE; /* the schedule's and the filter's handles end here; what they name does not */
+    MF_SCOPE; /* the handles of the schedule and the filter end here, but not the objects */
     mf_filter heads = mf_path_contains("head");
     return mf_chain(mf_clip_by_global_norm(1), mf_adamw(.schedule = mf_fn(same_rate), .mask = heads));
 }
@@ -28,7 +28,7 @@ TEST(equal_chains_are_one)
          "'head': {'kernel': [0. 0.]}}})");
     params = mf_optim_update(a, params, &state, params);
     CHECK_NEAR(mf_item_f64(mf_get(params, "encoder", "kernel", 1)), 1.5, 1e-5);
-    CHECK_NEAR(mf_item_f64(mf_get(params, "head", "kernel", 1)), 3.5 - 4 * 0.5e-4, 1e-5); /* these decay */
+    CHECK_NEAR(mf_item_f64(mf_get(params, "head", "kernel", 1)), 3.5 - 4 * 0.5e-4, 1e-5); /* decayed weights */
     CHECK(mf_function_keep(same_rate).handle == mf_function_keep(same_rate).handle);
     CHECK(mf_filter_keep(mf_everything()).handle == mf_filter_keep(mf_everything()).handle);
 }
@@ -54,7 +54,7 @@ TEST(frozen_parameters_stay_to_the_bit)
     CHECK(mf_item_bool(mf_array_equal(mf_get(next, "encoder", "kernel"), mf_get(params, "encoder", "kernel"))));
     CHECK_NEAR(mf_item_f64(mf_get(next, "head", "kernel", 0)), 2.9, 1e-5);
     TEXT(mf_get(state, 1, "inner_state", "mu"),
-         "{'encoder': {'kernel': None}, 'head': {'kernel': [0.3 0.4]}}"); /* no moments for the rest */
+         "{'encoder': {'kernel': None}, 'head': {'kernel': [0.3 0.4]}}"); /* the other parameters have no moments */
     mf_optimizer head = mf_masked(mf_sgd(1.0), mf_path_contains("head/kernel"));
     state = mf_optim_init(head, params);
     TEXT(mf_optim_transform(head, params, &state, params), "{'encoder': {'kernel': [1. 2.]}, 'head': {'kernel': [-3. -4.]}}");
@@ -62,7 +62,7 @@ TEST(frozen_parameters_stay_to_the_bit)
     FAILS(mf_optim_init(partial, params), "multi_transform: no filter accepts the parameter ['head']['kernel']");
 }
 
-/* ---- several gradients a step */
+/* ---- gradient accumulation */
 
 TEST(multi_steps_moves_by_the_mean)
 {
@@ -92,11 +92,11 @@ TEST(steps_that_are_not_finite_are_left_out)
     x = mf_optim_update(o, numbers(1, 1), &state, x);
     TEXT(x, "[0. 1.]");
     x = mf_optim_update(o, none, &state, x);
-    x = mf_optim_update(o, none, &state, x); /* the second in a row passes */
+    x = mf_optim_update(o, none, &state, x); /* the second consecutive one is applied */
     CHECK(isnan(mf_item_f64(mf_get(x, 1))));
 }
 
-/* ---- loss scaling: twice as much after each 2 finite steps, half of it after others, never below 1 */
+/* ---- loss scaling: doubled after 2 finite steps, halved after others, at least 1 */
 
 TEST(the_loss_scale_moves)
 {
@@ -111,14 +111,14 @@ TEST(the_loss_scale_moves)
         s = mf_loss_scale_adjust(s, mf_b(finite[i]), .period = 2);
         CHECK_NEAR(mf_item_f64(mf_get(s, "loss_scale")), expected[i], 0);
     }
-    mf_value large = mf_dynamic_loss_scale(3e38); /* twice that is no number */
+    mf_value large = mf_dynamic_loss_scale(3e38); /* twice that overflows */
     CHECK_NEAR(mf_item_f64(mf_get(mf_loss_scale_adjust(large, mf_b(true), .period = 1), "loss_scale")), 3e38, 1e-6);
     CHECK(mf_item_bool(mf_tree_all_finite(x)));
     CHECK(!mf_item_bool(mf_tree_all_finite(mf_list(x, numbers(1, (double)INFINITY)))));
     FAILS(mf_loss_scale_adjust(s, mf_b(true), .period = 0), "a period of 0 steps");
 }
 
-/* ---- what does not fit */
+/* ---- errors */
 
 TEST(states_of_others)
 {
@@ -160,7 +160,7 @@ TEST(options_that_make_no_sense)
     mf_optimizer late = mf_sgd(.schedule = mf_cosine_decay_schedule(0.1, 0));
     state = mf_optim_init(late, x);
     FAILS(mf_optim_update(late, x, &state, x), "decay_steps is 0");
-    TEXT(mf_call(mf_linear_schedule(0.5, 1, 0), 3), "0.5"); /* as in optax: no steps, no change */
+    TEXT(mf_call(mf_linear_schedule(0.5, 1, 0), 3), "0.5"); /* as in Optax: 0 steps mean a constant */
     mf_optimizer adam = mf_adam();
     state = mf_optim_init(adam, model());
     FAILS(mf_optim_update(adam, x, &state, x), "mf_tree_map: the first tree and tree 1 part at the top");

@@ -1,5 +1,5 @@
-/* Every optimiser, chain and schedule against optax's numbers (tests/oracle/optim.txt, made by optim.py, which says what it computes): the
- * parameters to 1e-6 over 100 steps from the same gradients, step by step and compiled. */
+/* Every optimiser, chain and schedule, compared with Optax's numbers (tests/oracle/optim.txt, computed by optim.py): the parameters to 1e-6
+ * over 100 steps with the same gradients, step by step and compiled. */
 #include "check.h"
 
 #include <manyfold.h>
@@ -22,7 +22,7 @@ static void flat(mf_value tree, double *x)
     CHECK_EQ_INT(mf_to_host(mf_get(tree, "b", "kernel"), MF_F64, x + 5, 8), MF_OK);
 }
 
-/* ---- what the oracle asked */
+/* ---- the oracle's cases */
 
 static mf_value is_matrix(mf_value path, mf_value x)
 {
@@ -81,7 +81,7 @@ static int optimizers(named *all)
 
 /* ---- steps */
 
-/* The 13 numbers of that line; false: there is none. */
+/* Reads the 13 numbers of that line; false if there is none. */
 static bool known_steps(const char *name, int t, double *x)
 {
     FILE *f = fopen(MF_TESTS_DIR "/oracle/optim.txt", "r");

@@ -1,4 +1,5 @@
-/* Optimisers against their formulas, written out here in double: Adam with bias correction, SGD with momentum and Nesterov's, schedules. */
+/* Optimisers, compared with their formulas in double precision: Adam with bias correction, SGD with momentum and Nesterov momentum,
+ * schedules. */
 #include <manyfold.h>
 
 #include "check.h"
@@ -7,7 +8,7 @@ enum { SIZE = 4, STEPS = 20 };
 
 static const double start[SIZE] = { 1, -2, 0.5, 3 };
 
-/* A gradient that changes with the step, the same here and there: exact in f32. */
+/* A gradient that changes with the step, the same on both sides: exact in f32. */
 static double gradient(int step, int i) { return (double)((step * 7 + i * 3) % 11 - 5) / 8; }
 
 static mf_value gradients(int step)
@@ -27,7 +28,7 @@ static void check_values(mf_value v, const double *expected)
         CHECK_NEAR(x[i], expected[i], 1e-5);
 }
 
-/* Runs STEPS steps of o over {"a": SIZE numbers, "b": one}; `expected` is what "a" must be at the end, "b" its first. */
+/* Runs STEPS steps of o on {"a": SIZE numbers, "b": one}; `expected` is the final "a", and its first element the final "b". */
 static void check_steps(mf_optimizer o, const double *expected)
 {
     mf_value params = mf_dict("a", mf_array_n(MF_F32, MF_SHAPE(SIZE), start, SIZE), "b", mf_scalar(start[0], MF_F32));
@@ -84,7 +85,7 @@ TEST(adam_moves_by_the_rate_first)
     MF_SCOPE;
     mf_optimizer o = mf_adam(.learning_rate = 0.25);
     mf_value params = mf_scalar(1, MF_F32), state = mf_optim_init(o, params);
-    params = mf_optim_update(o, mf_scalar(1e-3, MF_F32), &state, params); /* m / sqrt(v) is the sign */
+    params = mf_optim_update(o, mf_scalar(1e-3, MF_F32), &state, params); /* m / sqrt(v) is the gradient's sign */
     CHECK_NEAR(mf_item_f64(params), 0.75, 1e-5);
 }
 
@@ -115,7 +116,7 @@ TEST(sgd_follows_its_formula)
     check_steps(mf_sgd(.learning_rate = 0.1, .momentum = 0.9, .nesterov = true), expected);
 }
 
-/* ---- schedules: a function of the number of steps made so far */
+/* ---- schedules: functions of the step count */
 
 static mf_value halving(mf_value count) { return mf_div(1, mf_pow(2.0, mf_astype(count, MF_F32))); }
 
@@ -126,7 +127,7 @@ TEST(asks_the_schedule_for_the_rate)
     mf_value params = mf_scalar(4, MF_F32), state = mf_optim_init(o, params);
     double expected = 4;
     for (int step = 0; step < 4; step++) {
-        params = mf_optim_update(o, mf_scalar(1, MF_F32), &state, params); /* always the same: the step is the rate */
+        params = mf_optim_update(o, mf_scalar(1, MF_F32), &state, params); /* a constant gradient of 1: the update is the learning rate */
         expected -= pow(0.5, step);
         CHECK_NEAR(mf_item_f64(params), expected, 1e-5);
     }
@@ -159,7 +160,7 @@ TEST(runs_compiled_and_mapped)
     CHECK(mf_item_bool(mf_array_equal(mf_get(stepped, 0), mf_get(stepped, 1))));
 }
 
-/* ---- values of their own */
+/* ---- as values */
 
 TEST(equal_options_are_one_optimizer)
 {

@@ -1,4 +1,4 @@
-/* The optimiser over a model and the train state: they move as mf_optim_update does, alone and through maps as trees. */
+/* The optimiser module and the train state: they make the same updates as mf_optim_update, alone and as trees through maps. */
 #include "check_values.h"
 
 __attribute__((constructor)) static void four_devices(void) { setenv("MF_NUM_CPU_DEVICES", "4", 1); }
@@ -44,7 +44,7 @@ TEST(trains_what_wrt_names)
     TEXT(mf_module_values(m, params()), "{'bias': 0.5, 'kernel': 2.0}");
 }
 
-/* As in the guide: the state goes in and comes out as a tree, the optimiser is merged inside. */
+/* As in the guide: the state is passed and returned as a tree, and the optimiser is merged inside. */
 static mf_value train_step(void *optimizer, mf_value values, mf_value x)
 {
     mf_module o = mf_module_merge(*(mf_module *)optimizer, values), m = mf_member_module(o, "model");
@@ -67,14 +67,14 @@ TEST(an_optimizer_goes_through_pmap)
     TEXT(mf_get(replicated, "step"), "[2 2 2 2]");
     mf_value now = mf_unreplicate(replicated);
     mf_module one = mf_module_merge(o, values), inner = mf_member_module(one, "model");
-    for (int i = 0; i < 2; i++) { /* the same on one device, by the whole batch */
+    for (int i = 0; i < 2; i++) { /* the same on one device, with the whole batch */
         mf_value grads = mf_call(mf_grad(mf_closure(loss_of, &inner), .states = params()), x);
         CHECK_EQ_INT(mf_nn_optimizer_update(one, grads), MF_OK);
     }
     mf_value p = mf_get(mf_module_values(one, params()), "model");
     CHECK_NEAR(mf_item_f64(mf_get(now, "model", "kernel")), mf_item_f64(mf_get(p, "kernel")), 1e-6);
     CHECK_NEAR(mf_item_f64(mf_get(now, "model", "bias")), mf_item_f64(mf_get(p, "bias")), 1e-6);
-    TEXT(mf_get(mf_module_values(o, mf_path_contains("step")), "step"), "0"); /* the one outside stays */
+    TEXT(mf_get(mf_module_values(o, mf_path_contains("step")), "step"), "0"); /* the module outside the map is unchanged */
 }
 
 static mf_value careless_step(void *optimizer, mf_value x)
@@ -90,7 +90,7 @@ TEST(what_an_optimizer_refuses)
     CHECK_EQ_INT(mf_nn_optimizer_update(o, mf_dict("kernel", 1.0)), MF_ERROR_TREE);
     CHECK_EQ_INT(mf_nn_optimizer_update(m, mf_dict("kernel", 1.0)), MF_ERROR_ARGUMENT);
     CHECK_EQ_INT(mf_nn_optimizer_update(o, mf_make_error(MF_ERROR_IO, "gone")), MF_ERROR_IO);
-    FAILS(mf_call(mf_jit(mf_closure(careless_step, &o)), mf_scalar(1, MF_F32)), "mf_tree_map"); /* no step is left out unsaid */
+    FAILS(mf_call(mf_jit(mf_closure(careless_step, &o)), mf_scalar(1, MF_F32)), "mf_tree_map"); /* an update is never skipped silently */
     TEXT(mf_module_values(o, mf_path_contains("step")), "{'step': 0}");
     TEXT(mf_module_values(m, params()), "{'bias': 1.0, 'kernel': 2.0}");
     FAILS(mf_static(mf_nn_optimizer(m, (mf_optimizer){ 0 })), "number 1 of its transformations is no optimizer");
@@ -118,7 +118,7 @@ TEST(a_train_state_moves_on)
     more = mf_train_state_apply_gradients(tx, more, g);
     TEXT(mf_get(more, "batch_stats"), "3");
     TEXT(mf_get(more, "step"), "8");
-    mf_value rows = mf_reshape(mf_arange(8, MF_F32), MF_SHAPE(4, 2)); /* means 3 and 4 */
+    mf_value rows = mf_reshape(mf_arange(8, MF_F32), MF_SHAPE(4, 2)); /* the means are 3 and 4 */
     mf_function step = mf_pmap(mf_closure(state_step, &tx), "devices", .in_axes = mf_axes(MF_NONE, 0), .out_axes = MF_NONE);
     TEXT(mf_get(mf_call(step, mf_train_state_create(tx, p), mf_dict("w", rows)), "params"), "{'w': [-0.5 -1. ]}");
     FAILS(mf_train_state_apply_gradients(tx, p, g), "no key 'step'");

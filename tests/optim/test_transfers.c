@@ -1,4 +1,4 @@
-/* A training loop that logs nothing reads nothing to the host: counted on devices whose memory the host cannot see. */
+/* A training loop that logs nothing transfers nothing to the host: counted on devices whose memory the host cannot access. */
 #include "check.h"
 #include "fake/fake_client.h"
 
@@ -26,7 +26,7 @@ TEST(only_who_reads_transfers)
     mf_value state = mf_replicate(mf_train_state_create(tx, params), mf_local_devices());
     mf_value x = mf_shard_batch(mf_ones(MF_SHAPE(8, 3), MF_F32), 4);
     mf_function step = mf_pmap(mf_closure(train_step, &tx), "devices");
-    mf_unpack(mf_call(step, state, x), &state, &loss); /* traced and compiled here */
+    mf_unpack(mf_call(step, state, x), &state, &loss); /* the call that traces and compiles */
     mf_block_until_ready(loss);
     int before = fake_reads;
     for (int i = 0; i < 10; i++)

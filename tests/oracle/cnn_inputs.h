@@ -39,8 +39,8 @@ static inline void cnn_fill_parameter(const cnn_parameter *p, float *out)
         out[i] = (float)((int32_t)cnn_draw(&state) - (1 << 23)) * (1.0f / (1 << 23)) * p->scale;
 }
 
-/* One batch: labels first, then the images (batch, row, column), both from seed 100 + step. Noise in [0, 0.5), and a band
- * of rows, as many as classes share the side, stands 0.5 higher where the label is. */
+/* One batch: labels, then images (batch, row, column), both from seed 100 + step. Noise in [0, 0.5); in a band of rows, whose position
+ * depends on the label, 0.5 is added. */
 static inline void cnn_fill_batch(int step, float *images, int32_t *labels)
 {
     uint32_t state = 100 + (uint32_t)step;

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* Uniform in [-scale, scale), from a seed of its own. */
+/* Uniform numbers in [-scale, scale), from this seed. */
 __attribute__((unused)) static mf_value fill(uint32_t seed, mf_shape shape, double scale)
 {
     static double numbers[8192];
@@ -21,7 +21,7 @@ __attribute__((unused)) static mf_value fill(uint32_t seed, mf_shape shape, doub
     return mf_array_n(MF_F32, shape, numbers, count);
 }
 
-/* The parameters of a module, each leaf filled. */
+/* The parameters of a module, with each leaf filled. */
 __attribute__((unused)) static mf_value filled_parameters(mf_module m)
 {
     mf_value values = mf_module_values(m, mf_of_type(MF_PARAM_STATE)), leaves = mf_tree_leaves(values), filled[128];
@@ -31,7 +31,7 @@ __attribute__((unused)) static mf_value filled_parameters(mf_module m)
     return mf_tree_unflatten(values, mf_list_n(filled, count));
 }
 
-/* The sum over a tree of each leaf times its fill: what gradients are taken of. */
+/* The scalar that is differentiated: the sum over a tree of each leaf times its own fill. */
 __attribute__((unused)) static mf_value weighted_sum(mf_value tree)
 {
     mf_value leaves = mf_tree_leaves(tree), sum = mf_f(0);
@@ -59,7 +59,7 @@ __attribute__((unused)) static mf_value array_of_line(char *line)
     return mf_array_n(dtype && strcmp(dtype, "i32") == 0 ? MF_I32 : MF_F32, shape, numbers, count);
 }
 
-/* The array of that word in that case of a file of answers; unset where there is none. */
+/* The array named `word` in the case `name` of a file of answers; unset if there is none. */
 __attribute__((unused)) static mf_value answer_in(const char *path, const char *name, const char *word)
 {
     static char line[1 << 17];
@@ -79,7 +79,7 @@ __attribute__((unused)) static mf_value answer_in(const char *path, const char *
     return found;
 }
 
-/* Whether x is what JAX has found: of its shape, and within tolerance * max(1, |its greatest|) everywhere. */
+/* Whether x equals JAX's answer: its shape, and every element within tolerance * max(1, the largest element). */
 __attribute__((unused)) static bool is_answer(const char *path, const char *name, const char *word, mf_value x, double tolerance)
 {
     MF_SCOPE;

@@ -1,4 +1,4 @@
-/* MF_CHECK and mf_set_checks: what they find, where they say it was, and that values stay what they are. */
+/* MF_CHECK and mf_set_checks: what they detect, the places that they report, and that values do not change. */
 #include "check.h"
 
 #include <manyfold.h>
@@ -11,7 +11,7 @@ __attribute__((constructor)) static void four_devices(void)
     setenv("MF_CHECK", "nan", 1);
 }
 
-/* The call gives an error that says so and names this line. */
+/* The call must give an error with this message that names this line. */
 static int line_of_log;
 #define BORN(call, words)                                                 \
     do {                                                                  \
@@ -54,7 +54,7 @@ TEST(a_nan_is_found_where_it_is_born)
     BORN(mf_call(mf_pmap(summed, "i"), bad), one);
     BORN(mf_call(mf_jit(mf_value_and_grad(summed_logs)), bad), words);
     BORN(mf_call(mf_vmap(logs), bad), words);
-    CHECK_EQ_INT(mf_block_until_ready(mf_call(mf_jit(unread), bad)), MF_OK); /* dead code computes nothing */
+    CHECK_EQ_INT(mf_block_until_ready(mf_call(mf_jit(unread), bad)), MF_OK); /* dead code is not executed */
 }
 
 TEST(a_nan_that_is_given_is_none_that_is_born)
@@ -103,7 +103,7 @@ TEST(replicas_that_differ)
     CHECK_EQ_INT(mf_set_checks(""), MF_OK);
     mf_value right = mf_call(f, x, w);
     CHECK_EQ_INT(mf_block_until_ready(mf_call(g, x, w)), MF_OK);
-    CHECK_EQ_INT(calls, 1); /* what is the same for all is computed once */
+    CHECK_EQ_INT(calls, 1); /* a value that is the same on all devices is computed once */
     CHECK_EQ_INT(mf_set_checks("replicated"), MF_OK);
     mf_value compared = mf_call(f, x, w);
     CHECK(mf_item_bool(mf_array_equal(mf_get(right, 0), mf_get(compared, 0))));

@@ -3,7 +3,7 @@
 
 TEST(golden_passes) { golden_folder("passes/golden"); }
 
-/* The masks of the outputs of a program whose first input varies over i (the outer binder) and second over j. */
+/* Checks the variance masks of the outputs of a program whose first input varies over i (the outer axis) and whose second varies over j. */
 static void check_variance(const char *text, const uint64_t *want)
 {
     const mf_axis_env *env = mf_axis_env_push(mf_axis_env_push(NULL, mf_intern("i"), 4, 1), mf_intern("j"), 2, 1);

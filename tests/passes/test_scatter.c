@@ -1,4 +1,5 @@
-/* A scatter that simplify turns into a comparison gives the same bits: indices out of range and below zero, sums with zeros of both signs. */
+/* A scatter that simplify replaces by a comparison gives the same bits: indices out of range and negative ones, sums with zeros of both
+ * signs. */
 #include "check.h"
 #include "ops/ops.h"
 #include "passes/passes.h"
@@ -62,5 +63,5 @@ TEST(one_index_a_row)
     for (int op = 0; op < 2; op++)
         for (int k = 0; k < 3; k++)
             compare(ops[op], operands[k], 1, true);
-    compare("scatter_add", "0.0", 0, false); /* clipped: another element is hit */
+    compare("scatter_add", "0.0", 0, false); /* clamped: another element is updated */
 }

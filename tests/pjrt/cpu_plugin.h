@@ -1,5 +1,5 @@
-/* XLA's CPU plugin with eight devices, for the tests that run on it: MF_PJRT_PLUGIN names one, or scripts/fetch_pjrt_plugin.sh has fetched
- * it. */
+/* XLA's CPU plugin with eight devices, for the tests that use it: the one that MF_PJRT_PLUGIN names, or that scripts/fetch_pjrt_plugin.sh
+ * has downloaded. */
 #ifndef MF_TESTS_PJRT_CPU_PLUGIN_H
 #define MF_TESTS_PJRT_CPU_PLUGIN_H
 
@@ -11,7 +11,7 @@
 
 enum { N = 8 };
 
-/* False: there is none. */
+/* False if there is none. */
 static inline bool find_cpu_plugin(char *path, size_t room)
 {
     const char *named = getenv("MF_PJRT_PLUGIN"), *comma = named ? strrchr(named, ',') : NULL, *tree = getenv("MF_SOURCE_DIR");
@@ -22,10 +22,10 @@ static inline bool find_cpu_plugin(char *path, size_t room)
     return access(path, R_OK) == 0;
 }
 
-/* Registers it under the name, where there is one; our own CPU has as many devices then. */
+/* Registers it under this name, if there is one; Manyfold's own CPU then has as many devices. */
 static inline void register_cpu_plugin(const char *name)
 {
-    const char *options = getenv("MF_PJRT_OPTIONS"); /* another plugin has others */
+    const char *options = getenv("MF_PJRT_OPTIONS"); /* another plugin has other options */
     char path[4096];
     if (!find_cpu_plugin(path, sizeof path))
         return;

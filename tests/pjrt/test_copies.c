@@ -1,5 +1,5 @@
-/* What crosses between host and devices, counted by the fake plugin: nothing twice that need not, and the host's memory stays where a plugin
- * reads it for as long as it does. */
+/* Transfers between host and devices, counted by the fake plugin: no data is transferred twice without need, and host memory stays valid
+ * while a plugin reads it. */
 #include "check.h"
 #include "fake/fake_plugin.h"
 
@@ -34,7 +34,7 @@ static void forget_copies(void)
         (void)copies(way);
 }
 
-static mf_value first(mf_value x, mf_value y) { return mf_add(x, y); } /* the fake gives x back */
+static mf_value first(mf_value x, mf_value y) { return mf_add(x, y); } /* the fake plugin returns x */
 static mf_value on(mf_value v, int device) { return mf_device_put(v, devices().at[device]); }
 
 TEST(what_is_on_a_device_goes_to_another_without_the_host)
@@ -69,7 +69,7 @@ TEST(rows_go_to_other_devices_without_the_host)
     forget_copies();
     mf_value placed = mf_place(r, (mf_device_list){ 4, turned });
     CHECK_EQ_INT(copies(FAKE_TO_DEVICE), 4);
-    mf_value again = mf_call(mf_pmap(sum_of, .axis_name = "i", .devices = { 4, turned }), r); /* so a map takes rows of another one's */
+    mf_value again = mf_call(mf_pmap(sum_of, .axis_name = "i", .devices = { 4, turned }), r); /* the operand is another map's result */
     CHECK_EQ_INT(copies(FAKE_TO_DEVICE), 4);
     CHECK_EQ_INT(copies(FAKE_TO_HOST) + copies(FAKE_FROM_HOST), 0);
     CHECK_STR(mf_str(placed), "[0. 1. 2. 3.]");
@@ -114,7 +114,7 @@ TEST(a_number_crosses_once_for_each_device)
     CHECK_EQ_INT(copies(FAKE_FROM_HOST), 0);
     CHECK_EQ_INT(mf_block_until_ready(mf_call(f, x, 0.25f)), MF_OK);
     CHECK_EQ_INT(copies(FAKE_FROM_HOST), 1);
-    CHECK_EQ_INT(copies(FAKE_TO_DEVICE), 3); /* from one to the others */
+    CHECK_EQ_INT(copies(FAKE_TO_DEVICE), 3); /* from one device to the others */
 }
 
 TEST(a_small_array_crosses_once_for_each_device)
@@ -164,7 +164,7 @@ TEST(the_hosts_memory_is_read_in_place_and_stays)
         }
         CHECK_EQ_INT(copies(FAKE_FROM_HOST), 2);
         CHECK_EQ_INT(copies(FAKE_ALIAS), 2);
-        for (int i = 0; i < 4; i++) /* memory of that size is used anew meanwhile */
+        for (int i = 0; i < 4; i++) /* meanwhile memory of that size is reused */
             CHECK_NEAR(mf_item_f64(mf_get(mf_zeros(MF_SHAPE(100000), MF_F32), 7)), 0, 0);
         mf_value again = mf_call(mf_jit(first), x, x);
         CHECK_NEAR(mf_item_f64(mf_get(again, 99999)), 99999, 0);

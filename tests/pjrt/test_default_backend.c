@@ -1,5 +1,5 @@
-/* MF_DEFAULT_BACKEND: where arrays are made and programs run when the program says nothing. It is read at the first use, so each case is a
- * process of its own, forked before anything is used. */
+/* MF_DEFAULT_BACKEND: where arrays are created and programs run by default. It is read at the first use, so each case runs in a process of
+ * its own, forked before the library is used. */
 #include "check.h"
 
 #include <manyfold.h>
@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What a process with that environment says: its default, the platform of its first device and of an array; then its stderr. */
+/* What a process with this environment prints: its default backend, the platforms of its first device and of an array, then its stderr. */
 static const char *said_under(const char *backend)
 {
     static char said[2000];

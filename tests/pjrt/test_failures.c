@@ -1,5 +1,5 @@
-/* Plugins that cannot be opened, and one whose every call and every event fails once: each time there is an error in its words, all that
- * it gave is given back, and the next try succeeds. */
+/* Plugins that cannot be opened, and a plugin in which each call and each event fails once: the result is always an error with the plugin's
+ * message, all its objects are destroyed, and the next attempt succeeds. */
 #include "check.h"
 #include "fake/fake_plugin.h"
 
@@ -53,14 +53,14 @@ static bool find_plugin(void)
            be_late && version;
 }
 
-/* The words of the first error that nobody has looked at; "" where there is none. */
+/* The message of the first unhandled error; "" if there is none. */
 static const char *words_of_first(void)
 {
     const char *words = NULL;
     return mf_first_error(&words) != MF_OK && words ? words : "";
 }
 
-/* What is said of a plugin that cannot be had. */
+/* The error message for a plugin that cannot be opened. */
 static const char *refusal(const char *path, const char *options)
 {
     mf_status status = mf_register_plugin("refused", path, options);
@@ -99,7 +99,7 @@ static bool may_be_missing(int function)
     return false;
 }
 
-/* The fake has those that are called, and no others. */
+/* The fake plugin has only the functions that are called. */
 TEST(each_missing_function_is_refused)
 {
     REQUIRE(find_plugin());
@@ -120,7 +120,7 @@ TEST(each_missing_function_is_refused)
     CHECK_EQ_INT(living(FAKE_CLIENT), 0);
 }
 
-/* Opening with each call failing in turn; the last try succeeds, and is the plugin of the tests that follow. */
+/* Opening the plugin, with each call failing in turn; the last attempt succeeds, and the following tests use that plugin. */
 TEST(every_call_of_opening_fails_once)
 {
     REQUIRE(find_plugin());
@@ -142,7 +142,7 @@ TEST(every_call_of_opening_fails_once)
     CHECK_CONTAINS(words_of_first(), "there is a backend 'fake plugin' already");
 }
 
-/* Those of a machine of several among them, which are nothing to this client but numbers. */
+/* Including the options for a job of several nodes, which are plain numbers to this client. */
 TEST(create_options_are_passed_on)
 {
     REQUIRE(find_plugin());
@@ -195,11 +195,11 @@ TEST(another_stablehlo_is_refused)
     stablehlo(seen, first);
 }
 
-/* ---- plugins that nobody registered */
+/* ---- plugins that are not registered */
 
 static char tree[] = "/tmp/manyfold-plugins-XXXXXX";
 
-/* A folder, or a link to the fake plugin, below the tree, with the folders above it. */
+/* Creates a folder, or a link to the fake plugin, below the tree, with its parent folders. */
 static const char *made(const char *below, bool plugin)
 {
     static char path[4096];
@@ -245,7 +245,7 @@ TEST(plugins_are_found)
     CHECK_EQ_INT(mf_devices_of("of_path").count, 0);
     set_path("PATH", "env/bin");
     CHECK_EQ_INT(mf_devices_of("of_path").count, 4);
-    CHECK_EQ_INT(mf_devices_of("of_system").count, 0); /* not of the first Python */
+    CHECK_EQ_INT(mf_devices_of("of_system").count, 0); /* not the first Python's */
     set_path("PATH", "system/bin");
     CHECK_EQ_INT(mf_devices_of("of_system").count, 4);
     set_path("PYTHONPATH", "more");
@@ -274,7 +274,7 @@ static mf_value with_check(void *context, mf_value x, mf_value y)
 }
 
 static mf_value unchanged(mf_value x) { return x; }
-static mf_value with_call(void *context, mf_value x, mf_value y) /* in three steps, of which the host has one */
+static mf_value with_call(void *context, mf_value x, mf_value y) /* in three steps; the host runs one of them */
 {
     (void)context;
     mf_debug_print("x {}", x);
@@ -282,16 +282,16 @@ static mf_value with_call(void *context, mf_value x, mf_value y) /* in three ste
 }
 
 typedef struct way {
-    int number; /* makes each one's function another one, which is compiled anew */
+    int number; /* makes each function a different one, which is compiled again */
     bool anew, donates, checks, calls;
-    const char *on;  /* NULL: the fake plugin */
-    int64_t columns; /* of the rows; 0: they are numbers */
+    const char *on;  /* the backend; NULL: the fake plugin */
+    int64_t columns; /* the length of a row; 0: scalars */
 } way;
 
 static mf_value again(mf_value x) { return mf_mul(x, 1); }
-enum { MOVED = 17 }; /* more than what is kept of small arrays */
+enum { MOVED = 17 }; /* more than the limit of a small array */
 
-/* What a program gave on one device goes to another, where a program takes it. */
+/* A result of a program on one device is moved to another device, where a program uses it. */
 static mf_value moved(const char *plugin)
 {
     const mf_device *devices = mf_devices_of(plugin).at;
@@ -299,7 +299,7 @@ static mf_value moved(const char *plugin)
     return mf_call(mf_jit(again), mf_device_put(x, devices[2]));
 }
 
-/* The fake gives back its first argument. NULL, or the first error's words. */
+/* Runs a program; the fake plugin returns its first argument. Returns NULL, or the first error's message. */
 static const char *run(const way *w)
 {
     static float rows[4 << 18];
@@ -356,8 +356,8 @@ TEST(devices_count_their_memory)
 
 static mf_value claimed(mf_value x) { return mf_check_replicated(x, "i"); }
 
-/* What a program finds out comes as an event of the call: nobody waits for it before somebody reads. The fake gives its argument for that
- * too, of which 0 says that nothing was found, and other bits here what no check of the program says. */
+/* The result of a check arrives as an event of the call: it is not waited for until a value is read. The fake plugin returns its argument
+ * as this result, too: 0 means that no check failed; other bits mean a check that the program does not contain. */
 TEST(a_claim_costs_no_wait)
 {
     REQUIRE(find_plugin() && mf_devices_of("fake plugin").count == 4);
@@ -368,7 +368,7 @@ TEST(a_claim_costs_no_wait)
     fail_at(0, 0);
     r = mf_call(f, zeros);
     CHECK_EQ_INT(awaits(), 0);
-    CHECK_EQ_INT(events(), 8); /* two a device */
+    CHECK_EQ_INT(events(), 8); /* two for each device */
     CHECK_EQ_INT(mf_block_until_ready(r), MF_OK);
     mf_value ones = mf_place(mf_broadcast_to(mf_scalar(0x1p41, MF_I64), MF_SHAPE(4)), mf_devices_of("fake plugin"));
     CHECK_CONTAINS(mf_error(mf_call(f, ones)), "a plugin says that a check has failed");
@@ -397,7 +397,7 @@ static void fail_each(bool by_event, way w)
     CHECK(executables >= 1);
 }
 
-/* How often the plugin compiles when the map is made anew. */
+/* How often the plugin compiles when the map is created again. */
 static int compiled(int number)
 {
     MF_SCOPE;
@@ -449,7 +449,7 @@ TEST(executables_are_kept_in_a_folder)
     CHECK_EQ_INT(compiled(100004), 0);
     (void)each_file(folder, cut);
     CHECK_EQ_INT(compiled(100005), first);
-    for (int n = 1; n < 40; n++) { /* each call fails once while one is loaded, or written */
+    for (int n = 1; n < 40; n++) { /* each call fails once while a program is loaded, or written */
         MF_SCOPE;
         if (n % 2)
             (void)each_file(folder, discard);
@@ -484,7 +484,7 @@ TEST(every_event_of_a_map_fails_once)
     fail_each(true, (way){ .checks = true });
 }
 
-/* Of a plugin whose devices share the host's memory: small maps are one program, and the host looks at large results where they are. */
+/* A plugin whose devices share the host's memory: small maps are one program, and the host reads large results in place. */
 TEST(every_call_and_event_on_a_cpu_fails_once)
 {
     REQUIRE(find_plugin());
@@ -506,7 +506,7 @@ TEST(every_call_and_event_on_a_cpu_fails_once)
 static mf_value apart(mf_value x) { return mf_mul(x, 1); }
 static mf_value meet(mf_value x) { return mf_psum(x, "i"); }
 
-/* Calls that nobody reads, on a plugin that is slower than they come: how many of its devices were under way at most. */
+/* Unread calls on a plugin that is slower than the caller: the maximum number of device executions in flight. */
 static int most_of_unread(mf_function f, mf_value x)
 {
     (void)mf_block_until_ready(mf_call(f, x));
@@ -529,7 +529,7 @@ TEST(ten_thousand_unread_calls)
         mf_function maps = mf_pmap(apart, "i", .backend = "fake plugin"), sums = mf_pmap(meet, "i", .backend = "fake plugin");
         be_late(20000);
         int met = most_of_unread(sums, x), mapped = most_of_unread(maps, x), single = most_of_unread(mf_jit(apart), one);
-        CHECK(met >= 16 * 4 && met <= 18 * 4); /* and those that have just ended */
+        CHECK(met >= 16 * 4 && met <= 18 * 4); /* plus those that have just ended */
         CHECK(mapped >= 256 * 4 && mapped <= 258 * 4);
         CHECK(single >= 256 && single <= 266);
         CHECK_EQ_INT(mf_block_until_ready(mf_call(sums, x)), MF_OK);

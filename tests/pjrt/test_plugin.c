@@ -1,5 +1,5 @@
-/* Programs on XLA's CPU plugin, beside the same ones on our own CPU. Skipped where there is no plugin: MF_PJRT_PLUGIN names one, or
- * scripts/fetch_pjrt_plugin.sh has fetched it. */
+/* Programs on XLA's CPU plugin, compared with Manyfold's CPU. Skipped if there is no plugin: MF_PJRT_PLUGIN names one, or
+ * scripts/fetch_pjrt_plugin.sh has downloaded one. */
 #include "cpu_plugin.h"
 
 static mf_device_list devices(void)
@@ -19,7 +19,7 @@ static bool is_there(mf_value v)
 }
 static mf_value put(mf_value v, int device) { return mf_device_put(v, devices().at[device]); }
 
-/* The first test, for an error that nobody has handled stays the status of the process. */
+/* This must be the first test, because an unhandled error stays the status of the process. */
 TEST(the_error_of_a_checked_op_is_one)
 {
     PLUGIN_OR_SKIP;
@@ -66,8 +66,8 @@ TEST(ops_run_where_their_arrays_are)
 
 static mf_value next(mf_value x) { return mf_add(x, 1); }
 
-/* More than the plugin's one thread copies, in pieces of which the last one is short. */
-/* A scalar whose number is here already is converted where it lies all the same. */
+/* More than the plugin copies with one thread, in pieces; the last piece is shorter. */
+/* A scalar whose number is known on the host is still converted on its device. */
 TEST(a_scalar_is_converted_where_it_is)
 {
     PLUGIN_OR_SKIP;
@@ -110,7 +110,7 @@ TEST(jit_grad_and_vmap_give_what_the_cpu_gives)
     float a[24], b[24];
     REQUIRE(mf_to_host(ours, MF_F32, a, 24) == MF_OK && mf_to_host(theirs, MF_F32, b, 24) == MF_OK);
     for (int i = 0; i < 24; i++)
-        CHECK_NEAR((double)b[i], (double)a[i], 1e-6); /* sums of six products: some units in the last place */
+        CHECK_NEAR((double)b[i], (double)a[i], 1e-6); /* sums of six products: a few units in the last place */
 }
 
 static mf_value normalize(mf_value x) { return mf_div(x, mf_psum(x, "i")); }
@@ -141,7 +141,7 @@ TEST(any_devices_in_any_order)
         mf_device at[4];
         for (int i = 0; i < 4; i++)
             at[i] = devices().at[orders[k][i]];
-        x = mf_call(mf_pmap(normalize, .axis_name = "i", .devices = { 4, at }), x); /* from the devices of the map before it */
+        x = mf_call(mf_pmap(normalize, .axis_name = "i", .devices = { 4, at }), x); /* from the devices of the previous map */
         CHECK_STR(text(x), "[0.         0.16666667 0.33333334 0.5       ]");
         for (int i = 0; i < 4; i++)
             CHECK_EQ_INT(mf_device_id(mf_devices_of_array(x).at[i]), orders[k][i]);
@@ -188,7 +188,7 @@ TEST(what_others_hold_is_not_donated)
 TEST(donating_what_the_host_lent_leaves_the_hosts_bytes)
 {
     PLUGIN_OR_SKIP;
-    mf_value x = put(mf_arange(1000, MF_F32), 0), y = put(x, 1); /* both are the same bytes of the host's */
+    mf_value x = put(mf_arange(1000, MF_F32), 0), y = put(x, 1); /* both refer to the same host memory */
     mf_value r = mf_call(mf_jit(add_one, .donate_argnums = MF_INTS(0)), x);
     CHECK_NEAR(mf_item_f64(mf_get(r, 999)), 1000, 0);
     CHECK_NEAR(mf_item_f64(mf_get(y, 999)), 999, 0);
@@ -261,7 +261,7 @@ static mf_value one_more(mf_value x) { return mf_add(x, 8); }
 static mf_value half(mf_value x) { return mf_cond(true, checked, one_more, x); }
 static mf_value checked_sum(mf_value x) { return mf_check_replicated(mf_psum(x, "i"), "i"); }
 
-/* What the plugin's map says is what the CPU's says. */
+/* Checks that a map's error on the plugin equals the CPU's. */
 static void same_error(mf_value (*fn)(mf_value), mf_value x)
 {
     mf_value theirs = mf_call(mf_pmap(fn, "i", .backend = "plugin"), x), ours = mf_call(mf_pmap(fn, "i"), x);
@@ -285,7 +285,7 @@ TEST(a_false_claim_of_being_the_same_is_an_error)
     same_error(half, other);
     same_error(checked_scan, mf_stack(mf_list(mf_from_host(MF_F32, MF_SHAPE(N), same), other), 1));
     mf_function f = mf_pmap(checked, "i", .backend = "plugin");
-    CHECK_STR(text(mf_call(f, mf_from_host(MF_F32, MF_SHAPE(N), same))), "[6. 6. 6. 6. 6. 6. 6. 6.]"); /* and life goes on */
+    CHECK_STR(text(mf_call(f, mf_from_host(MF_F32, MF_SHAPE(N), same))), "[6. 6. 6. 6. 6. 6. 6. 6.]"); /* later calls work */
     CHECK_STR(text(mf_call(f, mf_from_host(MF_F32, MF_SHAPE(2), nan))), "[nan nan]");
     CHECK_STR(text(mf_call(mf_pmap(checked_sum, "i", .backend = "plugin"), other)), "[27. 27. 27. 27. 27. 27. 27. 27.]");
 }
@@ -293,7 +293,7 @@ TEST(a_false_claim_of_being_the_same_is_an_error)
 static mf_value add_all(mf_value x) { return mf_add(x, mf_psum(x, "i")); }
 static mf_value counted(mf_value x) { return mf_while(is_small, add_all, x); }
 
-/* Devices of which each would go another number of rounds, with a sum over all in each. */
+/* Devices that would loop different numbers of times, with a sum over all in each iteration. */
 TEST(a_false_claim_in_a_predicate_makes_nobody_wait)
 {
     PLUGIN_OR_SKIP;
@@ -321,7 +321,7 @@ TEST(a_nan_is_found_where_it_is_born)
     CHECK_EQ_INT(mf_set_checks(""), MF_OK);
 }
 
-/* As JAX 0.4.35 and 0.10.2 have it on their CPU: what stands below a pivot of NaN stays. */
+/* As in JAX 0.4.35 and 0.10.2 on the CPU: the entries below a NaN pivot are unchanged. */
 TEST(lu_divides_nothing_by_nan)
 {
     PLUGIN_OR_SKIP;
@@ -331,7 +331,7 @@ TEST(lu_divides_nothing_by_nan)
     CHECK(isnan(out[0]) && out[1] == 1 && out[2] == 1 && out[3] == 0);
 }
 
-/* ---- predicates that nobody knows to be the same everywhere */
+/* ---- predicates that may differ between devices */
 static mf_value sum_of(mf_value x) { return mf_psum(x, "i"); }
 static mf_value unchanged_here(mf_value x) { return x; }
 static mf_value sum_of_small(mf_value x) { return mf_cond(mf_less(x, 2), sum_of, unchanged_here, x); }
@@ -365,7 +365,7 @@ TEST(devices_agree_on_predicates)
         { once_more, { 200, 300, 400, 500 }, { 200, 300, 400, 500 }, NULL },
         { once_more, { 1, 200, 1, 1 }, { 0 }, "which device 1 goes through otherwise than devices 0, 2, 3" },
         { once_more, { 1, 50, 1, 1 }, { 0 }, "which device 1 goes through otherwise than devices 0, 2, 3" },
-        { summed_in_pairs, { 1, 2, 30, 40 }, { 96, 96, 70, 70 }, NULL }, /* each pair takes rounds of its own */
+        { summed_in_pairs, { 1, 2, 30, 40 }, { 96, 96, 70, 70 }, NULL }, /* each pair has its own number of iterations */
         { summed_in_pairs, { 1, 2, 60, 70 }, { 96, 96, 60, 70 }, NULL },
         { summed_in_pairs, { 1, 60, 2, 3 }, { 0 }, "psum over 'i' stands in a while, which device 0 goes through otherwise than device 1" },
         { summed_both_ways, { 1, 1, 1, 1 }, { 216, 216, 216, 216 }, NULL },
@@ -399,7 +399,7 @@ static bool stacks(void)
     const char *off = getenv("MF_PJRT_STACK");
     return !(off && !strcmp(off, "0"));
 }
-/* The line of the plan that says what runs. */
+/* The text of the plan, which tells how the map runs. */
 static const char *runs_as(mf_function f, mf_value x) { return mf_as_text(mf_compile(f, x), MF_TEXT_PLAN); }
 
 static mf_value share_of(mf_value x) { return mf_tuple(mf_div(x, mf_psum(x, "i")), mf_mul(mf_axis_index("i"), x), mf_psum(x, "i")); }
@@ -424,7 +424,7 @@ static mf_value above_one(mf_value x) { return mf_not_equal(x, 1); }
 static mf_value less_one(mf_value x) { return mf_sub(x, 1); }
 static mf_value counted_down(mf_value x) { return mf_while(above_one, less_one, x); }
 static mf_value unchanged(mf_value x) { return x; }
-/* A row of 0 would count down for ever. */
+/* A row of 0 would count down forever. */
 static mf_value counted_where_it_ends(mf_value x) { return mf_cond(mf_greater(x, 0), counted_down, unchanged, x); }
 
 TEST(small_maps_are_one_program)
@@ -434,9 +434,9 @@ TEST(small_maps_are_one_program)
     mf_function sums = mf_pmap(total, "i", .backend = "plugin");
     CHECK_CONTAINS(runs_as(sums, x),
                    stacks() ? "1 replica, with the rows of 8 devices" : "8 replicas, each with all of the arguments or its row");
-    CHECK_CONTAINS(runs_as(sums, large), "8 replicas");                                /* a thread for each is worth its wait */
+    CHECK_CONTAINS(runs_as(sums, large), "8 replicas");                                /* large enough for one thread per replica */
     CHECK_CONTAINS(runs_as(mf_pmap(turn, "i", .backend = "plugin"), x), "8 replicas"); /* it has an extremum of floats */
-    same_map(share_of, x);                                                             /* divided, not multiplied by a reciprocal */
+    same_map(share_of, x);                                                             /* computed by division, not by a reciprocal */
     same_map(turned_rows, mf_arange(N, MF_I32));
     same_map(in_pairs, x);
     same_map(counted_where_it_ends, mf_arange(N, MF_F32));
@@ -446,7 +446,7 @@ TEST(small_maps_are_one_program)
 static mf_value widest(mf_value x) { return mf_pmax(mf_mul(x, 2), "i"); } /* of floats: replicas */
 static mf_value sums_and_rows(mf_value x) { return mf_tuple(mf_psum(x, "i"), mf_add(x, 1)); }
 
-/* Rows that a small map gave at once are those that devices take one by one, and the other way round. */
+/* Rows that a small map computed in one program are used by replicas, and vice versa. */
 TEST(rows_go_from_small_maps_to_replicas_and_back)
 {
     PLUGIN_OR_SKIP;
@@ -495,7 +495,7 @@ static mf_value two_maps_of_it(mf_value x)
 }
 static mf_value map_after_map(mf_value x) { return map_of_rows(map_of_rows(x)); }
 
-/* Values and places are the CPU's, and what a nested map gave it takes again, also for good. */
+/* Checks that values and devices equal the CPU's, and that a nested map accepts its own result, also as a donated argument. */
 static void same_nested_map(mf_value (*fn)(mf_value), mf_axis axis, mf_axis out_axis, mf_value x, bool again)
 {
     mf_function f = mf_pmap(fn, "i", .in_axes = axis, .out_axes = out_axis);
@@ -543,9 +543,9 @@ TEST(results_of_nested_maps_lie_on_all_devices)
     CHECK(!strstr(mf_as_text(mf_lower(rows, mf_ones(MF_SHAPE(2, 3, 4, 2), MF_F32)), MF_TEXT_STABLEHLO), "all_gather"));
 }
 
-/* ---- maps of which one cannot be replicas beside the other */
+/* ---- two maps that cannot both be replicas */
 
-static const char *where; /* the backend that they name */
+static const char *where; /* the backend of the maps */
 static mf_value place_and_sum(mf_value x) { return mf_tuple(mf_add(mf_mul(x, mf_axis_index("i")), mf_psum(x, "i")), mf_psum(1, "i")); }
 static mf_value map_of_eight(mf_value x) { return mf_call(mf_pmap(place_and_sum, "i", .backend = where), x); }
 static mf_value map_of_three(mf_value x)
@@ -563,7 +563,7 @@ static mf_value total_of_both(mf_value x)
     return mf_add(mf_mul(mf_get(y, 2), 2), mf_sum(mf_mul(mf_get(mf_get(y, 1), 0), x)));
 }
 static mf_value gradient_of_both(mf_value x) { return mf_call(mf_grad(total_of_both), x); }
-static mf_value maps_of_three_and_of_two(mf_value x) /* in one of two: six devices, of which a map inside gets three */
+static mf_value maps_of_three_and_of_two(mf_value x) /* nested in a map of two: six devices, three for each inner map */
 {
     return mf_tuple(mf_call(mf_pmap(place_and_sum, "i"), x), mf_call(mf_pmap(place_and_sum, "i", .in_axes = 1), x));
 }
@@ -588,7 +588,7 @@ TEST(maps_that_cannot_be_replicas_run_nevertheless)
     static const struct {
         mf_fn1 f;
         int rank;
-        const char *runs; /* as steps of their own, or as rows in one program */
+        const char *runs; /* as separate steps, or as rows of one program */
     } rows[] = { { maps_of_eight_and_three, 2, "steps, 0 of them on the host" },
                  { gradient_of_both, 2, "steps, 0 of them on the host" },
                  { mapped_in_two, 3, "6 replicas" },
@@ -598,7 +598,7 @@ TEST(maps_that_cannot_be_replicas_run_nevertheless)
         mf_value of = rows[i].rank == 2 ? x : y;
         where = "cpu";
         mf_value ours = mf_tree_leaves(mf_call(mf_jit(rows[i].f), of));
-        mf_clear_caches(); /* or it would be the same trace */
+        mf_clear_caches(); /* otherwise the trace would be reused */
         where = "plugin";
         mf_function f = mf_jit(rows[i].f);
         CHECK_CONTAINS(mf_as_text(mf_compile(f, of), MF_TEXT_PLAN), rows[i].runs);
@@ -614,7 +614,7 @@ TEST(maps_that_cannot_be_replicas_run_nevertheless)
 static mf_value toss(mf_value key, mf_value i) { return mf_random_uniform(mf_random_fold_in(key, i), MF_SHAPE0, MF_F32); }
 static mf_value tosses(mf_value key) { return mf_call(mf_vmap(toss, .in_axes = mf_axes(MF_NONE, 0)), key, mf_arange(5, MF_I32)); }
 
-/* XLA's compiler would think about what is computed from 0, 1, 2 and so on without end. */
+/* XLA's compiler would spend unbounded time on folding computations of 0, 1, 2, ... */
 TEST(what_counts_is_hidden_from_the_compiler)
 {
     PLUGIN_OR_SKIP;
@@ -673,7 +673,7 @@ TEST(programs_call_the_host)
     CHECK_STR(text(mf_call(mf_jit(by_host), x)), "[0. 1.]");
     CHECK_CONTAINS(mf_error(mf_call(mf_jit(by_itself), x)), "cannot run programs on plugin: it would wait for itself");
     mf_function f = mf_pmap(full, .axis_name = "i", .backend = "plugin");
-    for (int i = 0; i < 3; i++) { /* no device waits in vain in the sum */
+    for (int i = 0; i < 3; i++) { /* no device waits forever in the sum */
         r = mf_call(f, mf_arange(N, MF_F32));
         CHECK_EQ_INT(mf_block_until_ready(r), MF_ERROR_IO);
         CHECK_CONTAINS(mf_error(r), "the disk is full");

@@ -1,5 +1,5 @@
-/* Programs that a plugin cannot run as one: in steps that the plugin and the CPU run by turns. Beside the same ones on our own CPU. XLA's
- * CPU plugin, twice, told to take no handler, as any other, and not; skipped where there is none. */
+/* Programs that a plugin cannot run as one program: in steps that alternate between the plugin and the CPU. Compared with Manyfold's CPU.
+ * Uses XLA's CPU plugin twice: once told to accept no handler, like any other plugin, and once not; skipped if there is none. */
 #include "cpu_plugin.h"
 
 static mf_device_list devices(void)
@@ -180,9 +180,9 @@ TEST(a_step_with_prints_keeps_its_weights_there)
     mf_set_print_hook(NULL, NULL);
 }
 
-/* ---- maps beside which something happens once */
+/* ---- maps together with operations that happen once */
 
-static const char *where; /* the backend that they name */
+static const char *where; /* the backend of the maps */
 static mf_value sum_with_all(mf_value x) { return mf_add(x, mf_psum(x, "i")); }
 static mf_value map_of_eight(mf_value x) { return mf_call(mf_pmap(sum_with_all, "i", .backend = where), x); }
 static mf_value print_beside_a_map(mf_value x)
@@ -252,7 +252,7 @@ TEST(the_host_is_called_as_often_as_the_program_says)
     mf_set_print_hook(NULL, NULL);
 }
 
-/* ---- what is found out */
+/* ---- checks */
 
 static mf_value logarithm(mf_value x) { return mf_log(x); }
 static mf_value log_where_it_is_one(mf_value x)
@@ -281,7 +281,7 @@ TEST(what_a_step_finds_out_is_the_calls_error)
         CHECK_EQ_INT(mf_block_until_ready(r), MF_ERROR_ARGUMENT);
         CHECK_CONTAINS(mf_error(r), "invalid value (nan) encountered in log");
     }
-    for (int b = 0; b < 2; b++) { /* no row takes the logarithm of what it does not have */
+    for (int b = 0; b < 2; b++) { /* no row computes a logarithm of another row's value */
         mf_clear_caches();
         where = b ? "steps" : "handler";
         CHECK_EQ_INT(mf_block_until_ready(mf_call(mf_jit(logs_in_a_map_beside), x)), MF_OK);
@@ -348,5 +348,6 @@ TEST(an_error_of_the_host_is_the_calls)
         CHECK_STR(text(mf_call(mf_pmap(call_of_a_sum, "i", .backend = "steps"), x)), text(mf_call(mf_pmap(call_of_a_sum, "i"), x)));
     }
     mf_value two = mf_device_put(mf_arange(2, MF_F32), devices().at[1]);
-    CHECK_STR(text(mf_call(mf_jit(there_and_back), two)), "[1. 2.]"); /* the plugin does not wait for the host: it may be called there */
+    CHECK_STR(text(mf_call(mf_jit(there_and_back), two)),
+              "[1. 2.]"); /* the plugin may be called in a callback: it does not wait for the host */
 }

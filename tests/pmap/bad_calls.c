@@ -95,7 +95,7 @@ static mf_value leak(mf_value x)
 }
 static mf_value tracer_escapes(void)
 {
-    mf_clear_caches(); /* so that it is traced */
+    mf_clear_caches(); /* so that the call is traced */
     (void)mf_block_until_ready(mf_call(mf_pmap(leak), eight()));
     mf_value v = mf_add(kept_tracer, 1);
     mf_release(kept_tracer);

@@ -1,5 +1,5 @@
-/* Bad calls, each with a part of the error's text that a user needs: every row of the reference of pmap that says what bad input gets,
- * every error of sizes and collectives, and those of what maps are composed with. For eight devices. */
+/* Invalid calls, each with a part of the error message that a user needs: every row of the reference of pmap about invalid input, every
+ * error of sizes and collectives, and those of the compositions of maps. For eight devices. */
 #ifndef MF_TESTS_BAD_CALLS_H
 #define MF_TESTS_BAD_CALLS_H
 
@@ -7,7 +7,7 @@
 
 typedef struct bad_call {
     const char *name;
-    mf_value (*call)(void); /* gives an error, at once or when it is waited for; may be made any number of times */
+    mf_value (*call)(void); /* returns an error, at once or when it is waited for; may be called repeatedly */
     const char *says;
 } bad_call;
 

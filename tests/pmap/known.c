@@ -84,7 +84,7 @@ static bool same_shape(mf_shape a, mf_shape b)
     return same;
 }
 
-/* True when equal to the last bit. */
+/* Whether the result is equal bit for bit. */
 static bool compare(const known_case *c, mf_value got, const known_array *want)
 {
     bool exact = true;
@@ -112,7 +112,7 @@ static bool compare(const known_case *c, mf_value got, const known_array *want)
     return exact;
 }
 
-/* print() of the results, one after the other */
+/* compares print() of each result */
 static void compare_prints(const known_case *c, mf_value leaves)
 {
     int line = 0;

@@ -19,18 +19,18 @@ typedef struct known_case {
     char source[1024]; /* the expression that was evaluated */
     int in_count, out_count, print_count;
     known_array in[KNOWN_MAX], out[KNOWN_MAX];
-    char *print[64]; /* what print() showed, line by line; print_count 0: not asked */
+    char *print[64]; /* the output of print(), line by line; print_count 0: not tested */
 } known_case;
 
-/* Runs a program of the case's name over its inputs. An unset value: there is none of this name. */
+/* Runs the program of this name on its inputs. Returns an unset value if there is none. */
 typedef mf_value (*known_program)(const char *name, const mf_value *in);
 
-/* Cases where another answer is meant; ends with a NULL. */
+/* Cases in which the library's answer differs intentionally; ends with a NULL. */
 typedef struct known_skip {
     const char *name, *reason;
 } known_skip;
 
-/* Every case of tests/oracle/<file>: evaluates, compares, counts. Checks fail with the case's name and source. */
+/* Evaluates, compares and counts every case of tests/oracle/<file>. A failed check prints the case's name and source. */
 void known_run(const char *file, known_program program, int expected_cases, const known_skip *skips);
 
 #endif

@@ -1,4 +1,4 @@
-/* Comparing all numbers of a result, leaf by leaf in tree order. */
+/* Compares all numbers of a result, leaf by leaf in tree order. */
 #ifndef MF_TESTS_NUMBERS_H
 #define MF_TESTS_NUMBERS_H
 
@@ -19,7 +19,7 @@
             CHECK_NOTE("it is %s", mf_str(e_)); \
     } while (0)
 
-/* Equal to 1e-6 relative; results that are exact in f32 are asked for exactly by being small integers. */
+/* Equal within 1e-6 relative; results that must be exact in f32 are small integers. */
 __attribute__((unused)) static bool expect_(mf_value v, const double *numbers, int count, const char *file, int line, const char *what)
 {
     if (mf_is_error(v)) {

@@ -1,5 +1,5 @@
-/* What the counterparts of the peer's own tests share: functions in a line, arrays of eight rows, comparisons of whole values.
- * CONFORMANCE.md says which test answers which of the peer's. Every program here has eight devices. */
+/* Helpers for the counterparts of JAX's own tests (the "peer"): one-line functions, arrays of eight rows, comparisons of whole values.
+ * CONFORMANCE.md tells which test corresponds to which of JAX's. Every program here has eight devices. */
 #ifndef MF_TESTS_PEER_H
 #define MF_TESTS_PEER_H
 
@@ -31,9 +31,9 @@ __attribute__((unused)) static mf_value filled_in_order(mf_dtype dtype, mf_shape
 
 #define FLOATS(...) filled_in_order(MF_F32, MF_SHAPE(__VA_ARGS__)) /* 0, 1, 2, ... of that shape */
 #define INTS(...)   filled_in_order(MF_I32, MF_SHAPE(__VA_ARGS__))
-#define WAVES(...)  mf_sin(mf_mul(1.7, FLOATS(__VA_ARGS__))) /* no structure that a mistake could hide in */
+#define WAVES(...)  mf_sin(mf_mul(1.7, FLOATS(__VA_ARGS__))) /* no structure that could hide a mistake */
 
-/* Equal trees, shapes and, to a tolerance, numbers. */
+/* Equal trees, equal shapes and, within a tolerance, equal numbers. */
 #define EXPECT_SAME(a, b)        expect_same_(a, b, 1e-6, __FILE__, __LINE__, #a)
 #define EXPECT_CLOSE(a, b, near) expect_same_(a, b, near, __FILE__, __LINE__, #a)
 
@@ -77,7 +77,7 @@ __attribute__((unused)) static mf_value eight_times(mf_value x)
     return mf_broadcast_to(x, t);
 }
 
-/* 0 1 ... n-1 moved on by `by`, as (source, target) pairs. */
+/* The rotation of 0 ... n-1 by `by`, as (source, target) pairs. */
 __attribute__((unused)) static mf_value rotation(int n, int by)
 {
     mf_value pairs[64];

@@ -20,7 +20,7 @@ typedef struct numbers { /* an array on the host */
 typedef enum kind { ROWS, GRID, SAME, KINDS } kind;
 static const char *const kinds[KINDS] = { "rows", "grid", "same" };
 
-typedef struct outcome { /* of one process */
+typedef struct outcome { /* the outcome in one process */
     spread_here here;
     char words[1024];
     bool failed;
@@ -30,7 +30,7 @@ typedef struct outcome { /* of one process */
 
 typedef struct job_of {
     spread_program program;
-    int ids[SPREAD_INDICES]; /* of the devices, in the order of the axis */
+    int ids[SPREAD_INDICES]; /* the devices' ids, in the order of the axis */
     int count;
     outcome at[SPREAD_PROCESSES];
 } job_of;
@@ -119,7 +119,7 @@ static void put_index(int *list, int *count, int index)
         list[(*count)++] = index;
 }
 
-/* Who has what; devices are numbered process by process. */
+/* Assigns the devices to the processes, numbered process by process. */
 static int lay_out(job_of *j, const void *context, int axis_size, const char *owners, int *devices)
 {
     int size = 0, next[SPREAD_PROCESSES] = { 0 }, inside = (int)strlen(owners) / axis_size;
@@ -156,7 +156,7 @@ static void free_numbers(job_of *j)
     memset(j, 0, sizeof *j);
 }
 
-/* How many processes it took. owners NULL: this one, without a communicator. */
+/* Runs the program as a job and returns the number of processes. owners NULL: in this process, without a communicator. */
 static int run_job(job_of *j, spread_program program, const void *context, int axis_size, int inside, const char *owners)
 {
     static uint64_t seed;
@@ -167,7 +167,7 @@ static int run_job(job_of *j, spread_program program, const void *context, int a
     memset(j, 0, sizeof *j);
     j->program = program;
     int size = lay_out(j, context, axis_size, owners ? owners : one, devices);
-    mf_clear_caches(); /* a communicator stands where that of another job stood */
+    mf_clear_caches(); /* the communicator may have the address of an earlier job's */
     if (!owners)
         run_here(j, &j->at[0]);
     else
@@ -177,7 +177,7 @@ static int run_job(job_of *j, spread_program program, const void *context, int a
 
 /* ------------------------------------------------------------------ comparing */
 
-/* The numbers of the whole that a leaf of this process should have; at has room for all. */
+/* The numbers of the whole result that a leaf of this process must have; `at` has room for all. */
 static size_t own_part(const spread_here *h, kind k, const numbers *whole, double *at)
 {
     size_t rows = k == SAME ? 1 : (size_t)whole->shape.dims[0], columns = k == GRID ? (size_t)whole->shape.dims[1] : 1,

@@ -1,5 +1,5 @@
-/* Ahead of time: lowering to text, compiling for one signature, refusing others, and what a compiled call says of its costs; among them the
- * counterparts of the peer's tests of lower and compile (CONFORMANCE.md). And the cache: what hits, what is counted, what clearing does. */
+/* Ahead-of-time compilation: lowering to text, compiling for one signature, refusing others, and cost analysis; including the counterparts
+ * of JAX's tests of lower and compile (CONFORMANCE.md). And the cache: hits, counts, clearing. */
 #include "peer.h"
 
 #include "array/array.h"
@@ -68,7 +68,7 @@ TEST(a_compiled_call_runs_and_traces_nothing)
     for (int i = 0; i < 3; i++)
         EXPECT(mf_call(f, rows(3), rows(3)), 15, 17, 19, 21, 23, 25);
     CHECK_EQ_INT(traces, 1);
-    mf_call(mapped(), rows(3), rows(3)); /* what was compiled ahead serves ordinary calls too */
+    mf_call(mapped(), rows(3), rows(3)); /* ordinary calls use the program that was compiled ahead */
     CHECK_EQ_INT(mf_cache_read().compilations - compiled, 0);
     CHECK_EQ_INT(traces, 1);
 }
@@ -85,7 +85,7 @@ static mf_value more(mf_value i, mf_value x)
 }
 static mf_value loop_of_maps(mf_value x) { return mf_fori_loop(0, 3, more, x); }
 
-/* However the arrays of a call lie, what was compiled ahead serves. */
+/* The compiled function accepts arrays of any layout without compiling again. */
 TEST(nothing_is_compiled_in_a_run)
 {
     mf_value shape = mf_struct(MF_SHAPE(2, 3), MF_F32), row = mf_get(rows(3), 0);
@@ -105,7 +105,7 @@ TEST(nothing_is_compiled_in_a_run)
 
 static bool first_axis_is_held_once(mf_value v) { return ((const mf_array *)mf_object_of(v))->strides[0] == 0; }
 
-/* A function compiled for arrays that are held once computes once what comes of them, and serves others too. */
+/* A function compiled for arrays that are held once computes their results once, and accepts other arrays too. */
 TEST(compiled_for_how_the_arguments_lie)
 {
     mf_value once = mf_broadcast_to(FLOATS(3), MF_SHAPE(2, 3)), apart = rows(3);
@@ -151,7 +151,7 @@ TEST(structs_stand_for_arrays)
     CHECK_STR(mf_as_text(mf_lower(off(), s), MF_TEXT_OPTIMIZED), mf_as_text(mf_lower(off(), x84()), MF_TEXT_OPTIMIZED));
     CHECK_STR(mf_str(mf_eval_shape(mf_pmap(waves_and_mean, "i"), mf_struct(MF_SHAPE(8, 3), MF_BF16))),
               "{'m': (bfloat16[8], None), 's': bfloat16[8,3]}");
-    /* they have no numbers */
+    /* structs have no numbers */
     EXPECT_ERROR(mf_call(off(), s), "is a struct (a shape and a dtype without numbers), not an array");
     EXPECT_ERROR(mf_call(mf_compile(off(), s), s), "is a struct");
     EXPECT_ERROR(mf_add(s, 1), "struct");
@@ -266,8 +266,8 @@ TEST(flops_have_formulas)
         { mf_lower(mf_pmap(product), mf_struct(MF_SHAPE(4, 7, 3), MF_F32), mf_struct(MF_SHAPE(4, 3, 5), MF_F32)), 4 * 2 * 7 * 3 * 5,
           4 * 4 * (21 + 15 + 35) },
         { mf_lower(mf_jit(mf_jit(doubled)), f32(6, 5)), 30, 4 * 90 },
-        { mf_lower(added_up, f32(6, 5)), 30, 6 * 4 * 15 },             /* all rounds of a scan */
-        { mf_lower(doubled_up, mf_struct(MF_SHAPE0, MF_F32)), 2, -1 }, /* one of a while: its test and its body */
+        { mf_lower(added_up, f32(6, 5)), 30, 6 * 4 * 15 },             /* all iterations of a scan */
+        { mf_lower(doubled_up, mf_struct(MF_SHAPE0, MF_F32)), 2, -1 }, /* one iteration of a while: its condition and its body */
         { mf_lower(either, mf_struct(MF_SHAPE(5), MF_F32)), -1, -1 },
         { mf_lower(off(), x84()), 8 * (4 + 4 + 4), -1 }, /* on each device a sum, a quotient and a difference an element */
     };
@@ -278,14 +278,14 @@ TEST(flops_have_formulas)
     }
     double both = mf_cost_analysis(mf_lower(either, mf_struct(MF_SHAPE(5), MF_F32))).flops;
     double none = mf_cost_analysis(mf_lower(below_100, mf_struct(MF_SHAPE0, MF_F32))).flops;
-    CHECK(both >= 10 && both <= 10 + 3 * none); /* the dearer branch alone, and the predicate */
+    CHECK(both >= 10 && both <= 10 + 3 * none); /* only the more expensive branch, and the predicate */
 }
 
 TEST(costs_after_compiling)
 {
     mf_function lowered = mf_lower(mf_pmap(twice_the_same, "i"), x84());
     mf_costs c = mf_cost_analysis(mf_lowered_compile(lowered)), cut = mf_cost_analysis(lowered);
-    CHECK(c.flops > 0 && c.flops < cut.flops); /* equal sines are one */
+    CHECK(c.flops > 0 && c.flops < cut.flops); /* equal sines are merged */
     CHECK(c.bytes_accessed > 0 && c.bytes_accessed < cut.bytes_accessed);
 }
 
@@ -293,7 +293,7 @@ static void ignore(mf_status status, const char *message, void *context) { (void
 
 TEST(what_has_no_costs)
 {
-    mf_set_error_hook(ignore, NULL); /* there is no value that could carry it */
+    mf_set_error_hook(ignore, NULL); /* no value carries this error */
     CHECK(isnan(mf_cost_analysis(mapped()).flops));
     CHECK_EQ_INT(mf_memory_analysis(mapped()).peak_memory_in_bytes, -1);
     CHECK_EQ_INT(mf_memory_analysis(mf_lower(off(), x84())).temp_size_in_bytes, -1);
@@ -307,31 +307,31 @@ TEST(memory_of_a_compiled_call)
     CHECK_EQ_INT(m.output_size_in_bytes, 24);
     CHECK_EQ_INT(m.alias_size_in_bytes, 0);
     CHECK_EQ_INT(m.peak_memory_in_bytes, 48 + 24 + m.temp_size_in_bytes);
-    CHECK(m.temp_size_in_bytes >= 2 * 4); /* what the sum needs */
+    CHECK(m.temp_size_in_bytes >= 2 * 4); /* the memory that the sum needs */
     m = mf_memory_analysis(mf_compile(mf_pmap(step, "i", .donate_argnums = MF_INTS(0)), rows(3), rows(3)));
     CHECK_EQ_INT(m.alias_size_in_bytes, 24);
     CHECK_EQ_INT(m.peak_memory_in_bytes, 48 + m.temp_size_in_bytes);
     CHECK(mf_memory_analysis(mf_compile(mf_jit(sorted_twice), FLOATS(100))).temp_size_in_bytes >= 400);
     m = mf_memory_analysis(mf_compile(mf_jit(doubled), FLOATS(100)));
-    CHECK(m.temp_size_in_bytes < 400); /* nothing lies between */
+    CHECK(m.temp_size_in_bytes < 400); /* no intermediate arrays */
     CHECK_EQ_INT(m.peak_memory_in_bytes, 800 + m.temp_size_in_bytes);
 }
 
-/* Sums that cut the program: each waits for the one before, and what came of two is held beside it. */
+/* Sums that cut the program into segments: each waits for the previous one, while the results of two are kept. */
 static mf_value sums_in_turn(mf_value x)
 {
     mf_value y = mf_psum(mf_sin(x), "i"), z = mf_psum(mf_cos(y), "i");
     return mf_add(mf_psum(mf_sin(z), "i"), y);
 }
 
-/* What is said is enough: no run takes more beside its arguments and results. */
+/* The reported size suffices: no run takes more memory besides its arguments and results. */
 TEST(a_run_takes_no_more_memory)
 {
     enum { DEVICES = 4, N = 50000 };
     mf_value x = mf_ones(MF_SHAPE(DEVICES, N), MF_F32);
     mf_function f = mf_compile(mf_pmap(sums_in_turn, "i"), mf_struct(MF_SHAPE(DEVICES, N), MF_F32));
     mf_compiled_memory_stats m = mf_memory_analysis(f);
-    x = mf_add(x, mf_reshape(mf_arange(DEVICES, MF_F32), MF_SHAPE(DEVICES, 1))); /* rows of its own */
+    x = mf_add(x, mf_reshape(mf_arange(DEVICES, MF_F32), MF_SHAPE(DEVICES, 1))); /* different rows */
     for (int i = 0; i < 3; i++) {
         MF_SCOPE;
         mf_block_until_ready(x);
@@ -355,7 +355,7 @@ TEST(an_executable_is_an_object)
         mf_value inner = mf_call(f, x84());
         kept = mf_escape(inner);
     }
-    mf_clear_caches(); /* it is its own: forgetting programs does not end it */
+    mf_clear_caches(); /* the executable is independent: clearing the caches does not end it */
     int64_t before = mf_cache_read().compilations;
     EXPECT_SAME(mf_call(f, x84()), kept);
     CHECK_EQ_INT(mf_cache_read().compilations, before);

@@ -1,11 +1,12 @@
-/* Transforms, control flow and collectives inside one another, on eight devices. Expected numbers are JAX 0.4.35's unless a line says else. */
+/* Nested transforms, control flow and collectives, on eight devices. The expected numbers are JAX 0.4.35's unless a comment says
+ * otherwise. */
 #include "numbers.h"
 
 #define FN(name, expression) \
     static mf_value name(mf_value v) { return (expression); }
 #define FN2(name, a, b, expression) \
     static mf_value name(mf_value a, mf_value b) { return (expression); }
-/* A closure over one outer value w. */
+/* A closure over an outer value w. */
 #define OVER(name, argument, expression)              \
     static mf_value name(void *w_, mf_value argument) \
     {                                                 \
@@ -41,7 +42,7 @@ TEST(jit_and_pmap)
     EXPECT(mf_call(mf_pmap(pmap_jit_capture, "i"), X4), 10, 12, 16, 22);
 }
 
-/* ---- derivatives forwards, which are a vmap of a map: what depends on no direction has none */
+/* ---- forward derivatives, a vmap of a map: results that depend on no direction have no batch axis */
 
 FN(mapped, mf_call(mf_pmap(times_sum, "i"), v))
 FN(energy, mf_sum(mapped(v)))
@@ -114,7 +115,7 @@ FN(none_in_none_out, mf_call(mf_pmap(weighted_square_sum, "i", .in_axes = mf_axe
 FN(none_out, mf_call(mf_pmap(square_sum, "i", .out_axes = MF_NONE), v))
 FN(all_none, mf_call(mf_pmap(square_sum, "i", .in_axes = MF_NONE, .out_axes = MF_NONE, .axis_size = 4), v))
 
-TEST(gradients_through_axes_of_none) /* JAX has none of these; by hand */
+TEST(gradients_through_axes_of_none) /* JAX does not have these; computed by hand */
 {
     EXPECT(mf_call(mf_grad(nothing_mapped), W), 96);   /* 16 w^2 */
     EXPECT(mf_call(mf_grad(none_in_none_out), W), 36); /* 6 w^2 */
@@ -275,7 +276,7 @@ TEST(disagreement_names_devices)
     EXPECT_ERROR(e, "devices 0, 1");
     EXPECT_ERROR(e, "devices 2, 3");
     EXPECT_ERROR(mf_sum(mf_call(mf_pmap(loops_apart, "i"), X4)), "device");
-    EXPECT(mf_call(mf_pmap(plus_sum, "i"), X4), 6, 7, 8, 9); /* and life goes on */
+    EXPECT(mf_call(mf_pmap(plus_sum, "i"), X4), 6, 7, 8, 9); /* later calls work */
 }
 
 static mf_value scan_pmap_step(mf_value c, mf_value t) { return mf_tuple(mf_call(mf_pmap(mf_closure(with_outer, &t), "i"), c), mf_sum(c)); }
@@ -427,7 +428,7 @@ TEST(results_are_arrays_like_others)
     EXPECT(mf_call(mf_jit(mf_pmap(double_it)), a), 2, 4, 6, 8, 10, 12, 14, 16);
 }
 
-/* ---- loops whose carry is a C number, or that have no round */
+/* ---- loops whose carry is a C number, or without iterations */
 
 FN2(plus_x, c, x, mf_tuple(mf_add(c, x), c))
 FN(below_ten, mf_less(v, 10))

@@ -1,5 +1,5 @@
-/* Many threads at once: some call one mapped function, some trace functions of their own, others meanwhile clear the caches, ask for
- * another number of devices, profile, and make errors. Every result is right; the thread sanitizer finds nothing. Eight devices. */
+/* Many threads at the same time: some call one mapped function, some trace their own functions, others clear the caches, request another
+ * number of devices, profile, and cause errors. Every result is right, and the thread sanitizer reports nothing. Eight devices. */
 #include "check.h"
 
 #include <manyfold.h>
@@ -86,7 +86,7 @@ TEST(everything_at_once)
     int64_t before = mf_memory_stats().live_bytes;
     snprintf(profile, sizeof profile, "/tmp/manyfold_profile_%ld.json", (long)getpid());
     shared = mf_keep(mf_add(mf_arange(8, MF_F32), 1));
-    REQUIRE(mf_devices().count == 8 && mf_devices_of("cpu").count == 8); /* from here on their number is settled */
+    REQUIRE(mf_devices().count == 8 && mf_devices_of("cpu").count == 8); /* from here on their number is fixed */
     for (int i = 0; i < THREADS; i++)
         REQUIRE(pthread_create(&threads[i], NULL, jobs[i], (void *)(intptr_t)(i + 1)) == 0);
     for (int i = 0; i < TRIES && (i < 100 || calls < LEAST); i++)

@@ -1,5 +1,5 @@
-/* Every collective, transforms and control flow on 1, 3, 8, 64 and 1,024 devices: the number is fixed at first use, so this program runs
- * itself once for each. Expected values are plain loops. */
+/* Every collective, transforms and control flow on 1, 3, 8, 64 and 1,024 devices. The number is fixed at first use, so the program runs
+ * itself once for each. The expected values come from plain loops. */
 #include "numbers.h"
 
 #include <limits.h>

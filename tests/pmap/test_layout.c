@@ -1,4 +1,4 @@
-/* Held once, donated, in one order: what results weigh, whose memory they take, and that their bits depend on nothing else. */
+/* Layouts: values held once, donation, and fixed order: the memory of results, and that their bits depend on nothing else. */
 #include "hash.h"
 #include "numbers.h"
 
@@ -11,7 +11,7 @@ extern char **environ;
 
 __attribute__((constructor)) static void eight_devices(void) { setenv("MF_NUM_CPU_DEVICES", "8", 1); }
 
-enum { DEVICES = 8, LENGTH = 1 << 16 }; /* 256 KiB a device */
+enum { DEVICES = 8, LENGTH = 1 << 16 }; /* 256 KiB on each device */
 
 static mf_value sum(mf_value v) { return mf_psum(v, "i"); }
 static mf_value normalized(mf_value v) { return mf_div(mf_exp(v), mf_psum(mf_exp(v), "i")); }
@@ -38,8 +38,8 @@ static mf_value stacked(bool alike)
 
 static int64_t live(void) { return mf_memory_stats().live_bytes; }
 
-/* What results of a call weigh: the least of several, for a worker's first run of a kernel takes memory for temporaries that it keeps, and
- * what a run borrowed may go back a moment after its result is there. */
+/* The memory of a call's results: the minimum of several calls, because a worker's first run of a kernel allocates temporaries that it
+ * keeps, and memory borrowed by a run may be returned shortly after its result is ready. */
 static int64_t weight(mf_function f, mf_value x)
 {
     int64_t least = INT64_MAX;
@@ -63,14 +63,14 @@ TEST(what_is_the_same_everywhere_is_held_once)
     const int64_t row = LENGTH * 4;
     mf_value y = mf_call(mf_pmap(sum, "i"), x);
     CHECK(weight(mf_pmap(sum, "i"), x) < 2 * row);
-    CHECK(weight(mf_pmap(square), y) < 2 * row); /* and what comes from it */
+    CHECK(weight(mf_pmap(square), y) < 2 * row); /* and results computed from it */
     CHECK(weight(mf_pmap(momentum, "i"), mf_broadcast_to(mf_get(x, 0), MF_SHAPE(DEVICES, LENGTH))) < 2 * row);
     CHECK(weight(mf_pmap(square), x) > 7 * row);
     int64_t before = live();
     mf_value w = mf_replicate(mf_get(x, 0), mf_devices());
     mf_block_until_ready(w);
     CHECK(live() - before < 2 * row);
-    mf_value zeros = mf_replicate(mf_zeros(MF_SHAPE(LENGTH), MF_F32), mf_devices()); /* one element, yet a row of every device */
+    mf_value zeros = mf_replicate(mf_zeros(MF_SHAPE(LENGTH), MF_F32), mf_devices()); /* one element, seen as a row on every device */
     CHECK(weight(mf_pmap(square), zeros) < 2 * row);
     CHECK(weight(mf_pmap(momentum, "i"), zeros) < 2 * row);
     before = live();
@@ -84,7 +84,7 @@ enum { INPUTS = 300 };
 
 static mf_value last_square(mf_value list) { return square(mf_get(list, INPUTS - 1)); }
 
-/* Of 300 inputs the last alone is the same everywhere. */
+/* Of 300 inputs only the last is the same everywhere. */
 TEST(any_input_may_be_held_once)
 {
     mf_value inputs[INPUTS], row = mf_get(stacked(true), 0);

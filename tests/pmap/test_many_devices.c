@@ -1,5 +1,5 @@
-/* The collectives that test_device_counts.c leaves out, each on 1,024 devices whatever the number of cores. Expected values are plain
- * loops; the numbers are small and whole, so sums are exact in every order. */
+/* The collectives that test_device_counts.c does not cover, each on 1,024 devices. The expected values come from plain loops; the numbers
+ * are small integers, so sums are exact in every order. */
 #include "check.h"
 
 #include <manyfold.h>
@@ -178,7 +178,7 @@ static mf_value over(const char *name, mf_value v)
 static mf_value over_inner(mf_value v) { return over("j", v); }
 static mf_value over_outer(mf_value v) { return over("i", v); }
 
-/* x along the line of device d: over the inner name its row, over the outer its column. `own` is d's place in it. */
+/* The values along the line of device d: its row over the inner name, its column over the outer name. `own` is d's position in it. */
 static double of_line(int64_t d, int64_t k, bool inner)
 {
     int64_t own = inner ? d % SIDE : d / SIDE, most = 0, least = 0;

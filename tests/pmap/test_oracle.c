@@ -1,4 +1,4 @@
-/* The programs of the reference, the course and the papers, the axes and the gradients, against what JAX answered: all cases of
+/* The programs of the reference, the course and the papers, axes and gradients, compared with JAX's answers: all cases of
  * tests/oracle/pmap.txt, by name. */
 #include "check.h"
 #include "known.h"

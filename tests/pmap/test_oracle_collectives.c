@@ -107,7 +107,7 @@ BODY(all_gather_ij_tiled, mf_all_gather(x, 0, "i", "j", .tiled = true))
 BODY(psum_scatter_j, mf_psum_scatter(x, 0, "j", .tiled = true))
 BODY(psum_scatter_ij, mf_psum_scatter(x, 0, "i", "j", .tiled = true))
 BODY(both_indices, mf_add(mf_add(x, mf_mul(10.0, mf_axis_index("i"))), mf_axis_index("j")))
-/* An index over several names counts the first slowest. */
+/* In an index over several names, the first name varies slowest. */
 BODY(axis_index_ij, mf_add(x, mf_add(mf_mul(mf_axis_index("i"), mf_axis_size("j")), mf_axis_index("j"))))
 BODY(axis_index_ji, mf_add(x, mf_add(mf_mul(mf_axis_index("j"), mf_axis_size("i")), mf_axis_index("i"))))
 BODY(sizes, mf_add(mf_mul(x, mf_psum(1, "i", "j")), mf_psum(1, "j")))
@@ -214,7 +214,7 @@ static const body over_ij[] = {
     { "grad_psum_ij", grad_psum_ij },
 };
 
-/* By name, or by the name before the last _ (the rest is the size of the axis). */
+/* Finds a body by name, or by the name before the last _ (the rest is the size of the axis). */
 static mf_value (*find(const body *bodies, size_t count, const char *name))(mf_value)
 {
     size_t whole = strlen(name), stem = whole;
@@ -279,7 +279,7 @@ static mf_value weighted_gather(void *x, mf_value v) { return mf_sum(mf_mul(mf_a
 BODY(grad_psum, mf_call(mf_grad(mf_closure(weighted_sum, &x)), x))
 BODY(grad_all_gather, mf_call(mf_grad(mf_closure(weighted_gather, &x)), mf_get(x, 0)))
 
-/* Which map stands for the outer and the inner one of the cases. */
+/* Whether the cases' outer and inner maps are pmap; else vmap. */
 static bool outer_is_pmap, inner_is_pmap;
 
 static mf_value narrow_program(const char *name, const mf_value *in)
@@ -310,7 +310,7 @@ TEST(sums_of_16_bit_floats_round_once_in_every_map)
     }
 }
 
-/* XLA's sum of f16 rounds at every step on CPUs, so there the f32 sum is what ours is held beside. */
+/* XLA's f16 sum rounds at every step on CPUs, so the comparison is with the f32 sum. */
 TEST(sums_of_f16_round_once)
 {
     mf_value x = mf_array(MF_F16, MF_SHAPE(8), 2048, 1, 1, 1, 1, 1, 1, 1);
@@ -336,7 +336,7 @@ static mf_value program_over_processes(const char *name, const mf_value *in)
     bool vmap = strncmp(name, "pmap_", 5) && strcmp(name, "inner_map_over_part");
     mf_value whole = program(name, in);
     int count = strstr(name, "_tree") || !strcmp(name, "inner_map_over_part") ? 2 : 1;
-    int64_t inside = 1; /* devices a row */
+    int64_t inside = 1; /* the devices for each row */
     mf_shape s = mf_shape_of(in[0]);
     if (!strncmp(name, "pmap_pmap_", 10) || !strcmp(name, "inner_map_over_part"))
         inside = s.dims[1];

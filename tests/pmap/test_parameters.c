@@ -1,4 +1,4 @@
-/* Every parameter of pmap with good and bad input, and the sizes, after the reference. Eight devices. */
+/* Every parameter of pmap with valid and invalid input, and sizes, in the order of the reference. Eight devices. */
 #include "check.h"
 
 #include <manyfold.h>
@@ -7,7 +7,7 @@
 
 #define F32(...) mf_array(MF_F32, MF_SHAPE((int64_t)(sizeof((double[]){ __VA_ARGS__ }) / sizeof(double))), __VA_ARGS__)
 
-static void start(void) { mf_set_num_cpu_devices(8); /* the first test wins; later calls are errors of no interest */ }
+static void start(void) { mf_set_num_cpu_devices(8); /* the first test sets it; later calls are errors that do not matter */ }
 
 static mf_value square(mf_value x) { return mf_mul(x, x); }
 static mf_value normalize(mf_value x) { return mf_div(x, mf_psum(x, "i")); }
@@ -227,7 +227,7 @@ TEST(ten_thousand_calls_unread)
     CHECK_NEAR(mf_item_f64(mf_sum(last)), 1, 1e-6);
 }
 
-/* NULL is every option at its default. */
+/* NULL options are all defaults. */
 TEST(options_may_be_absent)
 {
     start();

@@ -166,7 +166,8 @@ TEST(shards_of_an_argument_used_twice)
 
 FN2(first_made_equal, x, y, mf_tuple(mf_pmax(x, "i"), y))
 
-/* The peer hands back device 0's value for a varying result with out_axes=None; here that is an error, so a collective settles it first. */
+/* JAX returns device 0's value for a varying result with out_axes=None; here that is an error, so a collective makes the result uniform
+ * first. */
 TEST(unmapped_in_and_out)
 {
     mf_value x = INTS(8, 2);
@@ -199,7 +200,7 @@ TEST(an_argument_on_other_devices)
 FN(wave, mf_sin(v))
 FN(other_wave, mf_cos(v))
 
-/* Between two maps something whose shapes depend on the data, done by the host for each device's row. */
+/* Between two maps, the host computes something with data-dependent shapes for each device's row. */
 static mf_value square_what_is_not_zero(mf_value row)
 {
     double numbers[3], kept[3];
@@ -293,8 +294,7 @@ TEST(put_sharded_parts_from_the_devices)
 {
     mf_value parts[8];
     for (int i = 0; i < 8; i++)
-        parts[i] = mf_device_put(mf_i(i),
-                                 mf_devices().at[i]); /* on virtual devices nothing travels: each part is written to its shard once */
+        parts[i] = mf_device_put(mf_i(i), mf_devices().at[i]); /* virtual devices: each part is written to its shard once */
     check_shards(mf_device_put_sharded(mf_list_n(parts, 8), mf_devices()), mf_arange(8, MF_I32));
 }
 

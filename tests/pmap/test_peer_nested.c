@@ -40,7 +40,7 @@ TEST(partially_mapped)
     }
 }
 
-/* The gradient of a map of gradients of maps, every level reaching into those around it: mapped or batched. */
+/* The gradient of a map of gradients of maps; every level captures values of those around it: mapped or batched. */
 typedef struct outer {
     mf_value x, y;
 } outer;
@@ -75,7 +75,7 @@ TEST(closures_under_gradients)
 FN(minus_group, mf_sub(v, mf_psum(v, "i", .axis_index_groups = mf_list(mf_list(0, 1), mf_list(2, 3)))))
 FN(minus_group_plus_one, mf_add(mf_call(mf_pmap(minus_group, "i"), v), 1))
 
-/* Along `axis` of x (4 long) the sums of the first two and of the last two, taken off. */
+/* Subtracts the sums of the first two and of the last two elements along `axis` of x, whose length is 4. */
 static mf_value groups_taken_off(mf_value x, int axis)
 {
     mf_value a = mf_slice_in_dim(x, 0, 2, 1, axis), b = mf_slice_in_dim(x, 2, 4, 1, axis);
@@ -99,7 +99,7 @@ FN(map_not, mf_call(mf_pmap(mf_logical_not), v))
 FN(map_on_devices, mf_call(mf_pmap(sum_over_j, "j", .devices = mf_devices()), v))
 FN(three, ((void)v, mf_i(3)))
 
-/* The peer takes the devices of the outermost map for the whole mesh; here as there the inner map finds its own among them. */
+/* JAX uses the devices of the outermost map for the whole mesh; in both, the inner map finds its own devices among them. */
 TEST(devices_for_a_nested_map)
 {
     EXPECT_SAME(mf_call(mf_pmap(map_sum_over_j, "i"), mf_ones(MF_SHAPE(4, 2), MF_F32)), mf_full(MF_SHAPE(4, 2), mf_scalar(2, MF_F32)));

@@ -148,7 +148,7 @@ TEST(every_combination_of_axes)
     }
 }
 
-/* ---- collectives over a mapped and a batched axis: who is mapped and who is batched makes no difference */
+/* ---- collectives over a mapped and a batched axis: exchanging pmap and vmap makes no difference */
 
 #define OVER_BOTH(name, collective) FN2(name, x, y, mf_add(x, collective(mf_matmul(x, y), "i", "j")))
 OVER_BOTH(sum_of_both, mf_psum)
@@ -306,7 +306,7 @@ TEST(psum_scatter_over_two_names_as_vmap)
     }
 }
 
-/* Groups under vmap, which JAX refuses: as under pmap. */
+/* Groups under vmap, which JAX refuses, work as under pmap. */
 #define GROUPS mf_list(mf_list(6, 1, 4, 3), mf_list(0, 5, 2, 7))
 FN(gather_in_groups, mf_all_gather(v, 1, "i", .axis_index_groups = GROUPS))
 FN(gather_tiled_in_groups, mf_all_gather(v, 1, "i", .axis_index_groups = GROUPS, .tiled = true))

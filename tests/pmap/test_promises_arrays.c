@@ -1,5 +1,4 @@
-/* What is promised of the arrays that maps give: forwarded without a copy, spread over any number of mapped axes, sliced in both
- * directions. */
+/* Promises about the results of maps: forwarding without a copy, any number of mapped axes, slicing in both directions. */
 #include "peer.h"
 
 __attribute__((constructor)) static void many_devices(void) { setenv("MF_NUM_CPU_DEVICES", "256", 1); }
@@ -28,7 +27,7 @@ TEST(what_a_map_hands_on_is_shared)
     EXPECT_SAME(mf_call(mf_pmap(same, .out_axes = 1), x), mf_transpose(x, MF_INTS0));
 }
 
-/* The result's devices are the map's, wherever the argument was. */
+/* The result is on the map's devices, wherever the argument was. */
 TEST(what_a_map_hands_on_lies_on_its_devices)
 {
     mf_value r = mf_call(mf_pmap(same, .devices = mf_device_slice(mf_devices(), 16, 24)), FLOATS(8, 4));

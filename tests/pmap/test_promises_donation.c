@@ -1,5 +1,5 @@
-/* What is promised of donated arguments: their memory becomes the results', but never under the eyes of somebody who still reads it; then
- * the call copies and says so, once. */
+/* Promises about donated arguments: results reuse their memory, but never while another holder may read it; then the call copies and warns,
+ * once. */
 #include "peer.h"
 #include "warnings.h"
 
@@ -49,7 +49,7 @@ TEST(nothing_is_said_when_nobody_looks)
     for (int i = 0; i < 5; i++) /* a training loop */
         state = mf_call(i % 2 ? f : g, state);
     mf_block_until_ready(state);
-    mf_block_until_ready(mf_call(f, mf_dict("a", rows(), "b", mf_replicate(weights, mf_devices())))); /* held once: nothing is lost */
+    mf_block_until_ready(mf_call(f, mf_dict("a", rows(), "b", mf_replicate(weights, mf_devices())))); /* held once: nothing can be reused */
     CHECK_EQ_INT(count_warnings("donated"), 0);
 }
 
@@ -120,7 +120,7 @@ TEST(argnums)
     CHECK(mf_is_deleted(x));
 }
 
-/* As in JAX: only the outermost call gives memory away. */
+/* As in JAX, only the outermost call donates. */
 TEST(inside_jit_nothing_is_donated)
 {
     mf_value x = rows();

@@ -160,7 +160,7 @@ TEST(collectives_in_nested_maps_in_every_context)
     CHECK_EQ_INT(cases, 4 * 490);
 }
 
-/* What JAX's nested pmaps refuse: gathers over both names. There the four have to agree. */
+/* Gathers over both names, which JAX's nested pmaps refuse. Here the four ways must agree. */
 TEST(gathers_over_both_names)
 {
     static const char *const gathers[] = { "all_gather_0",   "all_gather_1",        "all_gather_tiled",   "psum_scatter_0",
@@ -178,7 +178,7 @@ TEST(gathers_over_both_names)
             }
 }
 
-/* Over the name of a vmap alone they are a reduction, which has one. */
+/* Over the name of a vmap only, an extremum is a reduction, which has a derivative. */
 TEST(extremes_over_a_pmap_have_no_derivative)
 {
     for (int kind = 0; kind < 3; kind++)

@@ -1,4 +1,4 @@
-/* What is promised of static arguments: compile-time constants that C can branch on, folded, recompiled exactly when one changes. */
+/* Promises about static arguments: compile-time constants on which C code can branch, folded, recompiled exactly if one changes. */
 #include "peer.h"
 
 static int traces;
@@ -21,7 +21,7 @@ static mf_value folded(mf_value x, mf_value n) { return mf_add(x, mf_div(mf_mul(
 
 #define X F32(1, 2, 3)
 
-/* f(arguments) gave this and was traced and compiled so often. */
+/* Checks the result of a call, and that it was traced and compiled `count` times. */
 #define EXPECT_COMPILED(count, call, ...)                                         \
     do {                                                                          \
         mf_cache_counters before_ = mf_cache_read();                              \
@@ -68,7 +68,7 @@ TEST(of_closures)
     EXPECT_COMPILED(1, mf_call(by_five, x, 3), 15, 30, 45);
 }
 
-/* What follows from statics alone is one number in the program. */
+/* A computation of static arguments only becomes one number in the program. */
 TEST(arithmetic_folds)
 {
     mf_value x = X;

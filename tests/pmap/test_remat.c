@@ -107,7 +107,7 @@ TEST(policies)
     }
 }
 
-/* ---- a policy of one's own, inside a map */
+/* ---- a user-defined policy, inside a map */
 
 FN(wave_of_wave, mf_sin(mf_sin(v)))
 
@@ -120,7 +120,7 @@ static mf_value slope(void *policy, mf_value x)
     return mf_get(mf_call(back, mf_ones_like(y)), 0);
 }
 
-/* What is in the second half of the program. */
+/* Checks the number of sines and cosines in the second half of the program. */
 static void check_again(mf_policy policy, int sines, int cosines)
 {
     mf_function g = mf_closure(slope, &policy);
@@ -141,7 +141,7 @@ FN(scanned_body, mf_tuple(mf_sin(mf_dot(mf_get(v, 0), mf_get(v, 1))), mf_none())
 static mf_value scan_step(mf_value carry, mf_value w) { return scanned_body(mf_tuple(carry, w)); }
 static mf_value scanned(mf_value x, mf_value ws) { return mf_sum(mf_get(mf_scan(scan_step, x, ws), 0)); }
 
-/* What is kept in the body of a scan is stacked over its turns. */
+/* A value that is saved in the body of a scan is stacked over its iterations. */
 TEST(policy_of_a_scan)
 {
     mf_value x = WAVES(3), ws = WAVES(5, 3, 3);
@@ -193,7 +193,7 @@ static mf_value run_chain(void *given, mf_value h, mf_value w)
     return mf_sum(h);
 }
 
-/* Of the gradient of the chain, compiled (in a map, or by itself): sines and products, and bytes of temporaries. */
+/* Measures the compiled gradient of the chain (in a map, or alone): sines, products, and bytes of temporaries. */
 static void measure(chain c, bool map, int *sines, int *dots, int64_t *bytes)
 {
     mf_function g = mf_grad(mf_closure(run_chain, &c));
@@ -293,7 +293,7 @@ TEST(remat_saves_memory_where_rows_are_reduced)
     }
 }
 
-/* A collective in the layer cuts the program into pieces: their order saves as well. */
+/* A collective in the layer cuts the program into segments, whose order saves memory, too. */
 TEST(remat_saves_memory_across_collectives)
 {
     int64_t peak[2];

@@ -1,4 +1,4 @@
-/* Values that must be the same on all devices: declared, checked, and the step of a training that forgot to average its gradients. */
+/* Values that must be the same on all devices: declared, checked, and a training step that forgets to average its gradients. */
 #include "peer.h"
 
 /* ---- inside maps */
@@ -34,7 +34,7 @@ TEST(what_differs_is_named)
     EXPECT_ERROR(mf_get(r, "w", 0), "['w'][0] differs over the axis i: devices 3, 5 hold other bits than device 0");
     EXPECT_ERROR(mf_call(mf_pmap(checked_and_used, "i"), F32(1, 2)), "device 1 holds other bits than device 0");
     EXPECT_ERROR(mf_call(mf_pmap(checked_and_forgotten, "i"), F32(1, 2)), "device 1 holds other bits");
-    EXPECT(mf_call(mf_pmap(checked_and_used, "i"), F32(4, 4)), 8, 8); /* and life goes on */
+    EXPECT(mf_call(mf_pmap(checked_and_used, "i"), F32(4, 4)), 8, 8); /* later calls work */
 }
 
 TEST(bits_count)
@@ -76,7 +76,7 @@ TEST(outside_maps)
     EXPECT_ERROR(mf_check_replicated(mf_f(1), NULL), "no axis of replicas");
 }
 
-/* ---- a step of training: parameters are stacked, one copy a device; batches are shards */
+/* ---- a training step: parameters are stacked, one copy for each device; batches are shards */
 
 FN2(loss, w, x, mf_mean(mf_square(mf_sub(mf_mul(mf_get(w, "w"), x), 1))))
 static mf_value update(mf_value w, mf_value g) { return mf_sub(w, mf_mul(0.1, g)); }
@@ -126,7 +126,7 @@ TEST(a_forgotten_mean_fails_when_run)
     mf_value w = mf_replicate(mf_dict("w", mf_scalar(0.5, MF_F32)), mf_devices());
     mf_value r = mf_call(mf_pmap(bad_step_checked, "batch"), w, WAVES(8, 4));
     EXPECT_ERROR(mf_get(r, "w"), "['w'] differs over the axis batch: devices 1, 2, 3, 4, 5, 6, 7 hold other bits than device 0");
-    mf_value drifted = mf_call(mf_pmap(bad_step, "batch"), w, WAVES(8, 4)); /* a step later: the parameters themselves */
+    mf_value drifted = mf_call(mf_pmap(bad_step, "batch"), w, WAVES(8, 4)); /* a step later the parameters themselves differ */
     EXPECT_ERROR(mf_call(mf_pmap(good_step, "batch", .replicated_argnums = MF_INTS(0)), drifted, WAVES(8, 4)),
                  "differs over the axis batch");
 }

@@ -1,5 +1,5 @@
-/* Bad calls, a hundred times each, with live arrays around them: every one ends in its error value, nothing is left behind or lost, and the
- * next good call works. Memory that runs out is runtime/test_memory_out.c's. Eight devices. */
+/* Invalid calls, a hundred times each, with live arrays around them: each returns its error, nothing leaks or is lost, and the next valid
+ * call works. runtime/test_memory_out.c tests running out of memory. Eight devices. */
 #include "base/handles/handle.h"
 #include "bad_calls.h"
 #include "check.h"
@@ -20,7 +20,7 @@ typedef struct state {
 
 static state now(void) { return (state){ mf_handle_live_count(), mf_memory_stats().live_bytes }; }
 
-/* Workers give up what they hold a moment after the result is there. */
+/* Workers release their references shortly after the result is ready. */
 static bool back_at(state before, state *after)
 {
     for (int tries = 0; tries < 400; tries++) {
@@ -55,7 +55,7 @@ static bool good_call_works(void)
     return CHECK_STR(mf_str(mf_call(mf_pmap(normalize, "i"), mf_arange(4, MF_F32))), "[0.         0.16666667 0.33333334 0.5       ]");
 }
 
-static int unseen; /* errors that nobody was told of */
+static int unseen; /* errors that were not reported */
 static void count_unseen(mf_status status, const char *message, void *context)
 {
     (void)context;
@@ -65,7 +65,7 @@ static void count_unseen(mf_status status, const char *message, void *context)
 
 static void repeat(const bad_call *c, mf_value around)
 {
-    bool fine = error_comes(c) && good_call_works() && error_comes(c); /* what is cached is there from now on */
+    bool fine = error_comes(c) && good_call_works() && error_comes(c); /* from now on everything that is cached exists */
     state before = now();
     for (int i = 0; i < 100 && fine; i++)
         fine = error_comes(c);

@@ -1,4 +1,4 @@
-/* Maps over many processes, of which none meets all others: the bits of one process, and errors that reach everybody. */
+/* Maps over so many processes that none communicates with all others: the bits of one process, and errors that reach all processes. */
 #include "check.h"
 #include "spread.h"
 
@@ -6,7 +6,7 @@ enum { ROWS = 40 };
 
 __attribute__((constructor)) static void devices(void) { setenv("MF_NUM_CPU_DEVICES", "40", 1); }
 
-/* Numbers whose sum tells in which order they were added. */
+/* Numbers whose sum depends on the order of addition. */
 static mf_value numbers(mf_shape shape, mf_dtype dtype)
 {
     int64_t count = 1;
@@ -146,7 +146,7 @@ TEST(an_error_of_one_is_an_error_of_all)
     static const struct {
         const char *name;
         spread_program program;
-        const char *own; /* what process 5 says */
+        const char *own; /* the message of process 5 */
     } cases[] = { { "another op", another_op, "computes something else here" },
                   { "another shape", another_shape, "computes something else here" },
                   { "another kind", another_kind, "process" },

@@ -1,5 +1,5 @@
-/* Random states and states of modules under maps that span processes: a process's devices draw and hold what the same devices of one
- * process do. */
+/* Random states and module states in maps that span processes: the devices of a process draw and hold the same as those devices in one
+ * process. */
 #include "check.h"
 #include "spread.h"
 
@@ -22,7 +22,7 @@ static mf_value draw(void *random, mf_value scale)
     return mf_tuple(mf_mul(first, scale), mf_random_uniform(mf_random_next(r), MF_SHAPE0, MF_F32));
 }
 
-/* Twice, so that what the state holds in between counts. */
+/* Twice, so that the state's value in between is tested. */
 static mf_value two_draws(const spread_here *h)
 {
     mf_state r = random_of(h);
@@ -32,7 +32,7 @@ static mf_value two_draws(const spread_here *h)
     return mf_dict("rows", mf_tuple(first, second), "same", mf_state_value(r));
 }
 
-/* A state that is only read is split too, under a jit as well; a key a device is mapped by rule. */
+/* A state that is only read is split, too, also under jit; a state with one key per device is mapped by the rule. */
 static mf_value read_only(void *random, mf_value x)
 {
     return mf_mul(x, mf_random_normal(mf_state_value(*(mf_state *)random), MF_SHAPE0, MF_F32));
@@ -52,7 +52,7 @@ static mf_value keys_by_rule(const spread_here *h)
     mf_value x = spread_rows(h, mf_linspace(1.0, 2.0, 8)), first = mf_call(f, x);
     return mf_dict("rows", mf_tuple(first, mf_call(f, x), mf_state_value(r)));
 }
-/* vmap inside splits each device's key again. */
+/* An inner vmap splits each device's key again. */
 static mf_value draws_of_vmap(const spread_here *h)
 {
     mf_state r = random_of(h);
@@ -81,7 +81,7 @@ static mf_value states_of(mf_module m, mf_value result)
                    mf_tuple(mf_state_value(mf_member_state(m, "mean")), mf_state_value(mf_member_state(m, "count"))));
 }
 
-/* A weight a device; a running average and a count for all. */
+/* A weight for each device; a running average and a count for all. */
 static mf_value running_averages(const spread_here *h)
 {
     mf_module m = affine_of(spread_rows(h, mf_zeros(MF_SHAPE(8, 3), MF_F32)));
@@ -93,7 +93,7 @@ static mf_value running_averages(const spread_here *h)
     return states_of(m, result);
 }
 
-/* Held once on the way in, a row a device on the way out. */
+/* Held once as an input, one row per device as an output. */
 static mf_value out_by_rows(const spread_here *h)
 {
     mf_module m = affine_of(mf_zeros(MF_SHAPE(3), MF_F32));
@@ -102,7 +102,7 @@ static mf_value out_by_rows(const spread_here *h)
     return states_of(m, mf_call(f, delta));
 }
 
-/* No argument is mapped: the states say how many rows there are. */
+/* No argument is mapped: the states determine the number of rows. */
 static mf_value by_states(const spread_here *h)
 {
     mf_module m = affine_of(spread_rows(h, mf_reshape(mf_sin(mf_arange(24, MF_F32)), MF_SHAPE(8, 3))));

@@ -1,5 +1,5 @@
-/* One process of up to thousands: what it sends, and what memory a collective takes there, grow with the logarithm of their number at
- * most. The others are not there: what would come from them are zeros, at once. */
+/* One process of up to thousands: the messages that it sends and the memory that a collective takes grow at most logarithmically with the
+ * number of processes. The other processes do not exist: what they would send are zeros, at once. */
 #include "check.h"
 
 #include "runtime/comm.h"
@@ -67,7 +67,7 @@ static mf_value shift(mf_value x)
 static void measure(int processes, mf_value (*body)(mf_value), int64_t width, bool again)
 {
     static int first[MOST + 1];
-    static mf_comm jobs[64]; /* programs are known by theirs */
+    static mf_comm jobs[64]; /* programs are identified by their communicator */
     static int count;
     REQUIRE(CHECK(count < (int)(sizeof jobs / sizeof *jobs)));
     mf_comm *c = &jobs[count++];
@@ -110,8 +110,7 @@ static int log2_of(int n)
     return l;
 }
 
-/* From so many processes on it goes from one to the next: then no more memory is taken for thousands than for those few, but for what some
- * more messages bring. */
+/* From `from` processes on, collectives are relayed: then thousands take no more memory than these few, except for some more messages. */
 static void hold(mf_value (*body)(mf_value), int sums, int64_t width, int from)
 {
     static const int counts[] = { 16, 17, 65, 100, 1000, 4096, MOST };
@@ -144,7 +143,7 @@ TEST(a_permutation_meets_its_partners)
     CHECK(seen.most < 32 << 10);
 }
 
-/* What is compared is not sent: a line of 64 bytes of each device is. */
+/* For a comparison, only a digest of 64 bytes per device is sent. */
 TEST(a_comparison_sends_digests)
 {
     measure(100, compared, 40000, false);

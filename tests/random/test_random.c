@@ -149,7 +149,7 @@ static mf_value input(const known *k, int which)
     return mf_array_n(a->dtype, a->shape, values, (int)a->count);
 }
 
-/* ---- what we say */
+/* ---- the library's answers */
 
 static mf_value split_chain(mf_value key, int steps)
 {
@@ -233,7 +233,7 @@ static mf_value keyed(const known *k, mf_value key, mf_dtype dtype, mf_shape sha
     return distributed(k, key, dtype, shape);
 }
 
-/* Unset: there is no such function here. */
+/* Unset if the library does not have the function. */
 static mf_value answer(const known *k)
 {
     const char *dtype = attribute(k, "dtype"), *shape = attribute(k, "shape");
@@ -253,10 +253,10 @@ static mf_value answer(const known *k)
 
 /* ---- comparing */
 
-/* What is added up in the end may be larger than the sum: an element of a uniform draw is as exact as the ends of its range. */
+/* The last addition may have terms larger than the sum: a uniform draw is as accurate as the ends of its range. */
 static double largest_term(const known *k) { return fmax(1, fmax(fabs(number(k, "minval", 0)), fabs(number(k, "maxval", 0)))); }
 
-/* Elements from `first` on against text with `separator` between them. */
+/* Compares elements from `first` on with text, separated by `separator`; returns the number that differ. */
 static int differing(const known *k, mf_value v, const char *text, int64_t first, int64_t count, double rtol)
 {
     int64_t size = mf_size(v);
@@ -370,7 +370,7 @@ static mf_value gamma_sum(mf_value a) { return mf_sum(mf_random_gamma(mf_random_
 
 static mf_value gamma_slope(mf_value a) { return mf_call(mf_grad(gamma_sum), a); }
 
-/* Its values are among the answers of tests/ops; the second derivative is refused. */
+/* Its values are tested in tests/ops; the second derivative is refused. */
 TEST(gamma_has_first_derivatives)
 {
     MF_SCOPE;
@@ -391,7 +391,7 @@ static __attribute__((noinline)) void write_on_the_stack(int byte)
         bytes[i] = (unsigned char)byte;
 }
 
-/* A draw is compiled once, whatever lies in the memory where it is put together. */
+/* A draw is compiled once, whatever bytes the stack contained where its context is built. */
 TEST(a_draw_is_compiled_once)
 {
     int64_t first = 0;

@@ -90,7 +90,7 @@ static bool run_once(mf_executable *x, const mf_program *p, mf_array **in, int w
     return ok;
 }
 
-/* On the calling thread, then on the pool: both must say the same. */
+/* Runs on the calling thread, then on the pool: both must give the same result. */
 static bool run_twice(mf_executable *x, const mf_program *p, mf_array **in, int which, double *out, int64_t count)
 {
     double *again = malloc((size_t)count * sizeof *again);

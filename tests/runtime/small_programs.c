@@ -189,7 +189,7 @@ static mf_value checked(void)
 }
 
 static mf_value alone(mf_value x) { return mf_cond(mf_less(mf_axis_index("i"), 2), normalize, same, x); }
-static mf_value disagreeing(void) /* which ends in an error in any case */
+static mf_value disagreeing(void) /* always ends in an error */
 {
     mf_value v = mf_call(mf_pmap(alone, "i"), X4);
     mf_status status = mf_block_until_ready(v);
@@ -254,7 +254,7 @@ static mf_value optimised(void)
     return mf_add(mf_sum(mf_get(a, "w")), mf_sum(mf_get(b, "w")));
 }
 
-static mf_value large_products(void) /* through oneDNN, and cut into tasks */
+static mf_value large_products(void) /* computed by oneDNN and cut into tasks */
 {
     mf_value a = mf_ones(MF_SHAPE(96, 96), MF_F32), x = mf_ones(MF_SHAPE(2, 16, 16, 8), MF_F32), k = mf_ones(MF_SHAPE(3, 3, 8, 8), MF_F32);
     return mf_add(mf_max(mf_matmul(a, a)), mf_max(mf_conv_general_dilated(x, k)));
@@ -286,7 +286,7 @@ static mf_value npz(void)
 }
 
 static mf_value idx(void) { return mf_sum(mf_load_idx(path_of("a.idx"))); }
-static mf_value cifar(void) /* of a file with two records, which is an error in any case */
+static mf_value cifar(void) /* of a file with two records, which is always an error */
 {
     mf_value v = mf_load_cifar10(folder, "test");
     return mf_error_status(v) == MF_ERROR_IO ? mf_f(1) : v;

@@ -7,7 +7,7 @@ static const int sizes[] = { 1, 3, 8, 64 };
 
 static double got[65536];
 
-/* One input f32[n,*]; `body` is the inside of the map over i of size n. */
+/* Runs a map over i of size n with one input f32[n,*]; `body` is the body of the map. */
 static bool mapped(int n, const char *in, const char *out, const char *body, int64_t count)
 {
     char text[4096];
@@ -191,7 +191,7 @@ TEST(sums_over_rows_columns_and_all)
             CHECK_NEAR(got[k], 28 + 4 + 2 * (k % 4), 0);
 }
 
-/* Inside the inner map r is the same everywhere: one fiber of each inner map speaks for all of its devices. */
+/* Inside the inner map r is uniform: one fiber of each inner map represents all its devices. */
 TEST(sums_of_what_only_the_outer_map_maps)
 {
     const char *text =
@@ -368,7 +368,8 @@ TEST(a_map_inside_a_loop_inside_a_map)
     }
 }
 
-/* ---- a part of an axis: jax.pmap's rule for processes. Operands and results have the rows of this process, everything else is global. */
+/* ---- a part of an axis, as jax.pmap in several processes: operands and results have the rows of this process, everything else is
+ * global. */
 
 #define PART(rest) "pmap[axis_name=i, axis_size=8, local=(4,5,6), in_axes=(0), out_axes=(0), program=(x: f32[2]) {" rest "}] a\n return b }"
 

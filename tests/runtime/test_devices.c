@@ -1,4 +1,4 @@
-/* Devices: their number is fixed at first use; lists, slices and names; what a child of fork may not do. */
+/* Devices: their number is fixed at first use; lists, slices and names; what is refused in the child of a fork. */
 #include "check.h"
 #include "run_text.h"
 

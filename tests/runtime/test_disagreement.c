@@ -1,4 +1,4 @@
-/* Devices that disagree end in an error that names them; nothing hangs. */
+/* Devices that do not agree get an error that names them; nothing hangs. */
 #include "check.h"
 #include "run_text.h"
 

@@ -1,4 +1,4 @@
-/* Reductions in parts: whoever has which ranks, the sum has the bits of the one tree over all. */
+/* Reductions in parts: however the ranks are divided, the sum has the bits of the one tree over all. */
 #include "check.h"
 
 #include "runtime/compile/segment_compiler.h"
@@ -29,7 +29,7 @@ static void add(void *context, int into, int from)
     sums[into] = sum;
 }
 
-/* The ranks cut at the places whose bits are set. */
+/* Cuts the ranks at the positions whose bits are set. */
 static void cut(int64_t n, uint64_t places)
 {
     mf_subtree parts[MOST * 2];
@@ -75,7 +75,7 @@ TEST(an_aligned_block_is_one_part)
     mf_subtree parts[MF_FRONTIER_MAX];
     CHECK_EQ_INT(mf_frontier(8, 4, 8, parts), 1);
     CHECK_EQ_INT(mf_frontier(8, 0, 8, parts), 1);
-    CHECK_EQ_INT(mf_frontier(7, 4, 7, parts), 1); /* the odd one moves up */
+    CHECK_EQ_INT(mf_frontier(7, 4, 7, parts), 1); /* the odd one is passed up */
     CHECK_EQ_INT(mf_frontier(8, 3, 8, parts), 2);
     CHECK_EQ_INT(mf_frontier(8, 1, 7, parts), 4);
     CHECK_EQ_INT(mf_frontier(INT32_MAX, 1, INT32_MAX - 1, parts) <= MF_FRONTIER_MAX, 1);
@@ -94,7 +94,7 @@ TEST(parts_that_do_not_fit_are_refused)
     mf_subtree gap[] = { { 0, 2 }, { 3, 1 } }, none[] = { { 0, 1 }, { 1, 2 }, { 3, 1 } }, few[] = { { 0, 2 } },
                empty[] = { { 0, 0 }, { 0, 4 } };
     CHECK(!mf_frontier_combine(4, gap, 2, never, &calls));
-    CHECK(!mf_frontier_combine(4, none, 3, never, &calls)); /* [1, 3) is no node */
+    CHECK(!mf_frontier_combine(4, none, 3, never, &calls)); /* [1, 3) is no node of the tree */
     CHECK(!mf_frontier_combine(4, few, 1, never, &calls));
     CHECK(!mf_frontier_combine(4, empty, 2, never, &calls));
     CHECK_EQ_INT(calls, 0);

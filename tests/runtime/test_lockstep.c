@@ -1,5 +1,5 @@
-/* Small maps that one thread runs for all devices at once: every way in which an operand or a result can lie. run_text runs each program on
- * the pool too, where every device is a fiber of its own, and wants the same bits. */
+/* Small maps that one thread runs for all devices in lockstep, with every possible layout of operands and results. run_text also runs each
+ * program on the pool, where every device is a separate fiber, and expects the same bits. */
 #include "check.h"
 #include "run_text.h"
 
@@ -43,7 +43,7 @@ TEST(columns_in_and_out)
             CHECK_NEAR(got[i], i / 2 + i % 2 * 4, 0);
 }
 
-/* Results: of all devices, for all devices, an operand as it is, a constant, and one twice. */
+/* Results: one per device, one for all devices, an unchanged operand, a constant, and one value twice. */
 TEST(results_of_every_kind)
 {
     const char *text =
@@ -67,7 +67,7 @@ TEST(results_of_every_kind)
             CHECK_NEAR(got[i], 7, 0);
 }
 
-/* Intermediate values beyond what is kept for all devices at once: the devices go one after the other. */
+/* Intermediate values too large to keep for all devices at the same time: the devices run one after the other. */
 TEST(large_intermediates)
 {
     if (runs("program (a: f32[8,16384]) { b: f32[8] = pmap[axis_name=i, axis_size=8, in_axes=(0), out_axes=(0), program=(x: f32[16384]) {"
@@ -79,7 +79,7 @@ TEST(large_intermediates)
             CHECK_NEAR(got[i], i, 0);
 }
 
-/* Behind the part of a row that is read lies the rest of it, not the next part. */
+/* The part of a row that is read is followed in memory by the rest of the row, not by the next part. */
 TEST(parts_of_rows)
 {
     if (runs("program (a: f32[3,4]) { b: f32[3,3] = pmap[axis_name=i, axis_size=3, in_axes=(0), out_axes=(0), program=(x: f32[4]) {"
@@ -89,7 +89,7 @@ TEST(parts_of_rows)
             CHECK_NEAR(got[i], (i / 3 * 4 + i % 3) * (i / 3 * 4 + i % 3), 0);
 }
 
-/* An operand that comes twice: a result in its memory would be read as the other one. */
+/* An operand that is passed twice: a result in its memory would overwrite the other operand. */
 TEST(one_value_as_two_operands)
 {
     const char *text =
@@ -106,7 +106,7 @@ TEST(one_value_as_two_operands)
             CHECK_NEAR(got[i], (i % 6 < 3 ? -1 : 1) * (i % 3), 0);
 }
 
-/* A result that comes twice, made in memory that a map inside gave. */
+/* A result that is returned twice, in memory from an inner map. */
 TEST(one_value_as_two_results)
 {
     const char *text =
@@ -122,7 +122,7 @@ TEST(one_value_as_two_results)
             CHECK_NEAR(got[i], 2 * (i % 3 + (i < 9 ? 3 : 0)), 0);
 }
 
-/* What is the same for all is read, computed once, through a barrier that also holds what each device has. */
+/* A uniform value is computed once and read through a barrier that also holds per-device values. */
 TEST(read_once_through_a_barrier)
 {
     const char *text = "program (a: f32[4,3]) { b: f32[4] = pmap[axis_name=i, axis_size=4, in_axes=(0), out_axes=(0), program=(x: f32[3]) {"

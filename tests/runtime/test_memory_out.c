@@ -1,6 +1,6 @@
-/* Running out of memory at any point is an error value: every allocation that a program makes fails once, alone and together with all
- * that follow. Then the result is right or an error, nothing crashes, no block, handle or array is left or lost, and the next run works.
- * Every build injects failures, by the linker (failing_malloc.h). */
+/* Running out of memory at any point gives an error value: every allocation of a program fails once, alone and together with all later
+ * ones. The result is then right or an error; nothing crashes, no block, handle or array leaks, and the next run works. Every build injects
+ * failures, through the linker (failing_malloc.h). */
 #include "failing_malloc.h"
 
 #include "array/array.h"
@@ -28,7 +28,7 @@ static state now(void)
 
 static bool within(state s, state before) { return s.handles <= before.handles && s.bytes <= before.bytes && s.blocks <= before.blocks; }
 
-/* Workers give up what they hold a moment after the result is there. */
+/* Workers release their references shortly after the result is ready. */
 static state settled(state before)
 {
     state s = now();
@@ -42,12 +42,12 @@ static state settled(state before)
 /* ------------------------------------------------------------------ one round */
 
 typedef struct attempt {
-    int64_t n;          /* which allocation fails; 0: none */
-    bool all;           /* and all that follow */
-    bool failed, right; /* one did; the number came, not an error */
+    int64_t n;          /* the number of the allocation that fails; 0: none */
+    bool all;           /* and all later ones */
+    bool failed, right; /* an allocation failed; the result was the number, not an error */
 } attempt;
 
-/* The first error that left the world of values is remembered for mf_exit_status; in its place, one that takes no memory. */
+/* mf_exit_status remembers the first unhandled error; replaces it by an error that takes no memory. */
 static void forget_errors(void)
 {
     while (mf_first_error(NULL) != MF_OK) {
@@ -81,7 +81,7 @@ static bool one_failure(const small_program *p, attempt *r, mf_value around)
     return good || CHECK_NOTE("%s: allocation %d fails%s", p->name, (int)r->n, r->all ? " and all that follow" : "");
 }
 
-/* How many allocations have failed, every step-th. */
+/* Fails every step-th allocation once; returns the number of failures. */
 static int64_t fail_each_once(const small_program *p, mf_value around, bool all, int step)
 {
     int64_t failures = 0;
@@ -93,8 +93,8 @@ static int64_t fail_each_once(const small_program *p, mf_value around, bool all,
     return failures;
 }
 
-/* What is interned stays for good, and failures find new texts and trees to intern; a worker keeps its scratch memory. A leak is what grows
- * every time. */
+/* Interned objects are never freed, and failures cause new texts and trees to be interned; a worker keeps its scratch memory. So only
+ * memory that grows every time counts as a leak. */
 static int64_t fail_each(const small_program *p, mf_value around, bool all, int step)
 {
     enum { TIMES = 6 };
@@ -114,7 +114,7 @@ static int64_t fail_each(const small_program *p, mf_value around, bool all, int 
     return failures;
 }
 
-/* The program of this name; NULL: all. */
+/* Tests the program of this name; NULL: all programs. */
 static void fail_in(const char *one, bool all, double inline_below, int step)
 {
     mf_set_error_hook(ignore, NULL);
@@ -122,7 +122,7 @@ static void fail_in(const char *one, bool all, double inline_below, int step)
     mf_executable_inline_below(inline_below);
     mf_value around = mf_reshape(mf_arange(6, MF_F32), MF_SHAPE(2, 3));
     const char *only = getenv("MF_TEST_PROGRAM"), *checked = getenv("MF_SANITIZE");
-    step *= checked && *checked ? 13 : 1; /* which make each round slow */
+    step *= checked && *checked ? 13 : 1; /* checks make each round slow */
     int64_t failures = 0;
     for (int i = 0; i < small_program_count && !check_failures; i++)
         if ((!one || !strcmp(one, small_programs[i].name)) && (!only || !strcmp(only, small_programs[i].name)))
@@ -166,6 +166,6 @@ TEST(a_sum_over_300_devices_is_right_or_no_sum)
             bool failed = failing_stop() && fails;
             CHECK(made == !failed);
             CHECK(!made || out[7] == 44850 + 300 * 7);
-            CHECK(backends[b]->reduce(MF_REDUCE_SUM, MF_F32, pointers, MEMBERS, out, COUNT, 3, 3)); /* nothing to do, nothing lost */
+            CHECK(backends[b]->reduce(MF_REDUCE_SUM, MF_F32, pointers, MEMBERS, out, COUNT, 3, 3)); /* nothing to do, nothing leaks */
         }
 }

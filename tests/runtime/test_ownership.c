@@ -1,4 +1,4 @@
-/* Who has which ranks: what is computed is what a walk over the ranks finds, and takes no memory, however many there are. */
+/* Ownership of ranks: the computed answers equal those of a loop over the ranks, and take no memory, however many ranks there are. */
 #include "check.h"
 
 #include "runtime/collectives/schedule/ownership.h"

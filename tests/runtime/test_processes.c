@@ -1,5 +1,5 @@
-/* Maps that span processes: whatever of the devices each process has, every result has the bits of one process. The processes are threads,
- * joined by a communicator whose messages come late and out of order. */
+/* Maps that span processes: however the devices are divided, every result has the bits of one process. The processes are threads, joined by
+ * a communicator that delivers messages late and out of order. */
 #include "check.h"
 #include "run_text.h"
 
@@ -12,18 +12,18 @@
 
 enum { MOST_NUMBERS = 4096, MOST_DEVICES = 16 };
 
-/* A body mapped over i and, where m is not 0, over j inside. */
+/* A body mapped over i and, if m is not 0, also over j inside. */
 typedef struct program {
     const char *name;
     int n, m;
-    const char *in, *out; /* types of an operand's and a result's shard: "f32[2]" */
-    const char *body;     /* of x */
+    const char *in, *out; /* types of a shard of the operand and of the result: "f32[2]" */
+    const char *body;     /* the body's text, a function of x */
 } program;
 
-/* How the devices of a program are spread: who has which indices of i and j, one digit an index. */
+/* How the devices of a program are divided: each process's indices of i and j, one digit for each index. */
 typedef struct spread {
     int size;
-    const char *i[JOB_MOST], *j[JOB_MOST]; /* j NULL: all have all */
+    const char *i[JOB_MOST], *j[JOB_MOST]; /* j NULL: every process has all indices */
 } spread;
 
 /* ------------------------------------------------------------------ programs as text */
@@ -48,7 +48,7 @@ static void put_digits(char *out, size_t room, const char *name, const char *dig
     snprintf(out + at, room - at, ")");
 }
 
-/* The program of a process that has these indices ("abc": 0, 1, 2); devices: the ids of all, or "". */
+/* The program of a process with these indices ("abc": 0, 1, 2); devices: the ids of all devices, or "". */
 static void put_program(char *out, size_t room, const program *p, const char *i, const char *j, const char *devices)
 {
     char in[64], result[64], inner_in[64], inner_out[64], local_i[128] = "", local_j[128] = "";
@@ -81,14 +81,14 @@ static int64_t shard_size(const char *type)
     return t->size;
 }
 
-/* Numbers whose sums depend on their order. */
+/* Numbers whose sums depend on the order of addition. */
 static double number(int64_t device, int64_t k) { return ((device * 37 + k * 11) % 64 - 20) * (1.0 + (double)((device * 7 + k) % 5) / 3); }
 
-/* The shards of the devices (row-major over i and j) of one process, from or to an array of its own. */
+/* Copies the shards of one process's devices (row-major over i and j) from or to an array. */
 typedef struct run {
     const program *p;
     const spread *s;
-    const char *text[JOB_MOST], *before[JOB_MOST]; /* before: NULL, or what is run first, however it ends */
+    const char *text[JOB_MOST], *before[JOB_MOST]; /* before: NULL, or a program that is run first, whatever its result is */
     double in[MOST_NUMBERS], out[JOB_MOST][MOST_NUMBERS];
     char error[JOB_MOST][512];
     int times;
@@ -149,7 +149,7 @@ static int owner_of(const program *p, const spread *s, int device)
     return rank;
 }
 
-/* Device ids are numbered process by process, so the program names them in the order of its indices. */
+/* Device ids are assigned process by process, so the program lists them in the order of its indices. */
 static void put_devices(char *out, size_t room, const program *p, const spread *s, int *counts)
 {
     int total = p->n * (p->m ? p->m : 1), next[JOB_MOST] = { 0 };
@@ -195,7 +195,7 @@ static bool run_whole(const program *p)
     return CHECK(execute(text, r.in, whole, error)) || CHECK_NOTE("%s: %s\n%s", p->name, error, text);
 }
 
-/* The rows of all processes against those of one. */
+/* Compares the rows of all processes with those of a single process. */
 static void compare(const program *p, const spread *s)
 {
     int64_t size = shard_size(p->out);
@@ -297,7 +297,7 @@ static void each(const program *programs, size_t count, const spread *spreads, s
     r.times = 3;
     for (size_t i = 0; i < count; i++)
         for (size_t k = 0; k < spread_count && (k || run_whole(&programs[i])); k++) {
-            for (int way = 0; way < 4; way++) { /* reductions whole, and in pieces; directly, and relayed */
+            for (int way = 0; way < 4; way++) { /* reductions whole or in pieces, direct or relayed */
                 atomic_store(&mf_pieces_from, way & 1 ? 1 : INT64_MAX);
                 atomic_store(&mf_way_forced, way < 2 ? MF_WAY_DIRECT : way == 2 ? MF_WAY_WHOLE : MF_WAY_PARTS);
                 run_spread(&r, &programs[i], &spreads[k], 1 + i * 100 + k);
@@ -315,11 +315,11 @@ TEST(equal_bits_however_two_axes_are_spread) { each(over_ij, COUNT(over_ij), of_
 
 /* ------------------------------------------------------------------ when processes do not do the same */
 
-/* Two processes of four devices each; each runs its own body, and says what came of it. */
+/* Two processes of four devices each; each runs its own body and gets the expected error. */
 typedef struct quarrel {
     const char *name;
     const char *bodies[2];
-    const char *words[2]; /* of each one's error; "": none need come */
+    const char *words[2]; /* a part of each process's error message; "": no error is required */
 } quarrel;
 
 static const quarrel quarrels[] = {

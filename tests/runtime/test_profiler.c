@@ -1,4 +1,4 @@
-/* The profiler: what it refuses, and that the trace is JSON with a track for everything that worked, names and lines on the slices. */
+/* The profiler: its errors, and that the trace is valid JSON with a track for every worker, and with names and lines on the slices. */
 #include "check.h"
 
 #include <manyfold.h>
@@ -27,7 +27,7 @@ static char *read_trace(void)
     return text;
 }
 
-/* ---- a strict reader of JSON: NULL where it is none */
+/* ---- a strict JSON parser; returns NULL for invalid text */
 
 static const char *skip_value(const char *s);
 
@@ -170,7 +170,7 @@ static bool is_line(const char *text, int line)
     return has_slice(text, "device", place);
 }
 
-/* An op's program is shared by all lines that call it. */
+/* An op's program is shared by all lines that call the op. */
 TEST(names_the_line_of_the_run)
 {
     MF_SCOPE;
@@ -209,7 +209,7 @@ TEST(records_on_workers)
     mf_value x = mf_ones(MF_SHAPE(DEVICES, 1 << 18), MF_F32);
     for (int k = 0; k < 8; k++)
         x = mf_call(mf_pmap(grow, .axis_name = "i"), x);
-    CHECK_EQ_INT(mf_profiler_stop_trace(), MF_OK); /* waits: nobody has read x */
+    CHECK_EQ_INT(mf_profiler_stop_trace(), MF_OK); /* waits for x, which has not been read */
     const char *text = read_trace();
     CHECK(is_json(text));
     CHECK(has_slice(text, "collective", "\"bytes_a_device\":1048576"));

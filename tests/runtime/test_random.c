@@ -1,5 +1,5 @@
-/* Random bodies of maps against an interpreter of three pages: what is scheduled together, computed once, awaited or written straight
- * into a result must not change a bit. Every body runs with its inputs held once and not, on the calling thread and on the pool. */
+/* Random bodies of maps, compared with a small interpreter: scheduling together, computing once, awaiting, and writing directly to a result
+ * must not change a bit. Every body runs with inputs held once and not, on the calling thread and on the pool. */
 #include "check.h"
 #include "run_text.h"
 
@@ -29,7 +29,7 @@ static float tree(value v, int how, int from, int n, int k)
     return how == 0 ? a + b : a > b ? a : b;
 }
 
-/* One more equation: its text, and its value on every device. */
+/* Adds an equation: its text, and its value on every device. */
 static int add_equation(char *text, size_t room, int at)
 {
     int a = pick(at), b = pick(at), how = pick(9);

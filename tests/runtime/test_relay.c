@@ -1,4 +1,5 @@
-/* The schedules of collectives over many processes: both ends agree, everybody gets the sum of the one tree, in few steps and bytes. */
+/* The schedules of collectives over many processes: both ends of a message agree, every process gets the sum of the one tree, in few steps
+ * and bytes. */
 #include "check.h"
 
 #include "runtime/collectives/schedule/relay_schedule.h"
@@ -8,11 +9,11 @@
 
 enum { LENGTH = 64, MOST = 40 };
 
-/* Of one participant: which nodes it has of each element before it is a sum, and whether that has come. */
+/* The state of one participant: the nodes of each element that it has before the element is a sum, and whether the sum has arrived. */
 typedef struct side {
     mf_subtree nodes[MF_RELAY_NODES];
     int count;
-    mf_span span; /* of which it has them */
+    mf_span span; /* the elements of which it has them */
     bool sum[LENGTH];
 } side;
 
@@ -24,7 +25,7 @@ static int spread(int *first, int processes, int each, bool uneven)
     return first[processes];
 }
 
-/* The ranks of these, one after the other. */
+/* The ownership in which process p has the ranks from first[p] on. */
 static mf_ownership owners_of(const int *first, int processes)
 {
     static mf_comm c;
@@ -37,7 +38,7 @@ static mf_ownership owners_of(const int *first, int processes)
 
 static bool same_span(mf_span a, mf_span b) { return (a.first == b.first && a.end == b.end) || (a.first >= a.end && b.first >= b.end); }
 
-/* What two have together, combined as far as the tree allows. */
+/* The union of two sets of nodes, combined as far as the tree allows. */
 static int join(int n, const mf_subtree *a, int a_count, const mf_subtree *b, int b_count, mf_subtree *out)
 {
     int count = 0;
@@ -82,7 +83,7 @@ static void run(mf_way way, int processes, const int *first)
         now[i].count = mf_frontier(n, first[i], first[i + 1], now[i].nodes);
     }
     for (int step = 0; step <= steps; step++) {
-        for (int i = 0; i < processes && step == steps / 2; i++) /* what is whole here */
+        for (int i = 0; i < processes && step == steps / 2; i++) /* the sums that are complete here */
             if (now[i].count == 1 && now[i].nodes[0].count == n)
                 memset(&now[i].sum[now[i].span.first], 1, (size_t)(now[i].span.end - now[i].span.first));
         memcpy(next, now, sizeof now);
@@ -125,7 +126,7 @@ TEST(everybody_gets_the_sum_of_the_one_tree)
 TEST(everybody_gets_what_all_have)
 {
     for (int processes = 2; processes <= MOST; processes++) {
-        uint64_t now[MOST], next[MOST]; /* whose */
+        uint64_t now[MOST], next[MOST]; /* by process: the set of processes whose data it has */
         int steps = mf_relay_steps(processes);
         for (int i = 0; i < processes; i++)
             now[i] = UINT64_C(1) << i;
@@ -150,7 +151,7 @@ TEST(everybody_gets_what_all_have)
     }
 }
 
-/* Of a participant over all steps: messages and what it sends, where everybody has an aligned block. */
+/* A participant's messages and sent bytes over all steps, if every process has an aligned block. */
 static void cost(mf_way way, const mf_ownership *owners, int i, int64_t length, int *messages, int64_t *sent)
 {
     mf_subtree nodes[MF_RELAY_NODES];
@@ -194,7 +195,7 @@ TEST(messages_grow_with_the_logarithm_and_bytes_do_not_grow)
         cost(MF_WAY_PARTS, &owners, i, length, &messages, &sent);
         total += sent;
     }
-    CHECK(total < 10000 * length / 100 * 205); /* hardly more than two vectors each */
+    CHECK(total < 10000 * length / 100 * 205); /* little more than two vectors for each process */
 }
 
 TEST(the_way_depends_on_processes_and_bytes_alone)
@@ -215,7 +216,7 @@ TEST(everybody_meets_everybody_in_rounds_of_few)
 {
     static const int counts[] = { 1, 2, 3, 15, 16, 17, 30, 31, 32, 100, 1000 };
     for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
-        int64_t next = 1; /* distance: what one sends so far, the one there receives from as far */
+        int64_t next = 1; /* the distance: a process sends to the one at +distance and receives from the one at -distance */
         for (int64_t round = 0; next < counts[c]; round++) {
             mf_span d = mf_round_distances(counts[c], round);
             CHECK_EQ_INT(d.first, next);

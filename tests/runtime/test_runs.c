@@ -1,4 +1,4 @@
-/* Runs as such: many without reading, large ones on the pool, chains of pending results, donation, what is held once, and errors. */
+/* Runs: many unread ones, large ones on the pool, chains of pending results, donation, values held once, and errors. */
 #include "check.h"
 #include "run_text.h"
 
@@ -8,7 +8,7 @@
 
 static double got[1 << 20];
 
-/* x / psum(x), as often as one likes, unread: the peer's known failure. */
+/* x / psum(x) any number of times, unread, which is known to fail in JAX. */
 static void unread(int n, const char *shape)
 {
     char text[1024], type[64];
@@ -43,7 +43,7 @@ static const char step_body[] =
     "program (p: f32[8,4096], x: f32[8,4096]) { q: f32[8,4096] = pmap[axis_name=i, axis_size=8, in_axes=(0,0), out_axes=(0), program=(p: f32[4096], x: f32[4096]) {"
     " d: f32[4096] = sub x p\n g: f32[4096] = psum[axes=(i)] d\n s: f32[4096] = add g g\n h: f32[4096] = div s s\n q: f32[4096] = add p h\n return q }] p x\n return q }";
 
-/* Every step adds 1 to p: sums of differences over themselves. */
+/* Every step adds 1 to p, computed as a sum of differences divided by itself. */
 static void chain(const bool *donated, bool once)
 {
     mf_error_object *error = NULL;
@@ -51,7 +51,7 @@ static void chain(const bool *donated, bool once)
     mf_executable *e = executable_for(step_body, donated, in, &error);
     REQUIRE(CHECK(e) || CHECK_NOTE("%s", mf_error_text(error)));
     for (int k = 0; k < 50; k++) {
-        REQUIRE(CHECK(mf_executable_fits(e, in))); /* how a result lies is known before it is there */
+        REQUIRE(CHECK(mf_executable_fits(e, in))); /* a result's layout is known before the result is ready */
         REQUIRE(CHECK(start(e, in, out)) || CHECK_NOTE("%s", run_error));
         mf_drop(in[0]);
         in[0] = out[0];
@@ -91,7 +91,7 @@ TEST(donation_reuses_the_memory_and_deletes_the_array)
     mf_drop(a);
 
     a = out[0];
-    mf_array *view = mf_array_view(a, a->type, 0, a->strides, a->sharding); /* somebody else looks at it: copied */
+    mf_array *view = mf_array_view(a, a->type, 0, a->strides, a->sharding); /* a view exists, so it is copied */
     REQUIRE(CHECK(start(e, &a, out)));
     CHECK(read_array(view, got, 512) && got[511] == 1022);
     CHECK(read_array(out[0], got, 512) && got[511] == 2044);
@@ -214,7 +214,8 @@ TEST(a_steady_step_asks_the_system_for_nothing)
     mf_array *in[2] = { held_once("f32[8,4096]", 5), counting("f32[8,4096]", 1000000) }, *out[1];
     mf_executable *e = executable_for(step_body, (const bool[]){ true, false }, in, &error);
     REQUIRE(e);
-    bool steady = false; /* a worker that helps for the first time takes temporaries that it keeps: some window of steps must be without */
+    /* a worker allocates temporaries, which it keeps, when it first helps: so some window of steps must take no memory */
+    bool steady = false;
     for (int window = 0; window < 10 && !steady; window++) {
         mf_memory_counters before = mf_memory_read();
         for (int k = 0; k < 20; k++) {
@@ -239,7 +240,7 @@ TEST(a_steady_step_asks_the_system_for_nothing)
 
 static void count_piece(void *context, int64_t i) { __atomic_fetch_add((int *)context + i, 1, __ATOMIC_RELAXED); }
 
-/* Where a loop begins and which way it goes depends on the one before: so loops of many lengths follow one another. */
+/* The start and direction of a loop depend on the previous loop, so loops of many lengths run in sequence. */
 TEST(parallel_for_runs_every_piece_once)
 {
     static int times[1000];
@@ -255,7 +256,7 @@ TEST(parallel_for_runs_every_piece_once)
     }
 }
 
-/* A loop that begins while every core is at work gets help as soon as one is free. */
+/* A loop that begins while all cores are busy gets help as soon as one is free. */
 static struct {
     pthread_t owner;
     _Atomic int entered;
@@ -287,7 +288,7 @@ static void fill_the_cores(void *unused, int64_t i)
         if (comes(&crowd.both))
             mf_parallel_for(2, enter, NULL);
     } else if (atomic_exchange(&crowd.both, true)) {
-        atomic_store(&crowd.inside, true); /* two helpers were faster than the owner: let the first go */
+        atomic_store(&crowd.inside, true); /* two helpers were faster than the owner: release the first */
     } else {
         comes(&crowd.inside);
     }
@@ -296,7 +297,7 @@ static void fill_the_cores(void *unused, int64_t i)
 TEST(loops_get_help_as_soon_as_a_core_is_free)
 {
     if (mf_worker_count() != 2)
-        return; /* of more cores one is free from the beginning, and one alone cannot help */
+        return; /* with more cores one is free from the beginning; with one core there is no helper */
     crowd.owner = pthread_self();
     for (int times = 0; times < 100 && !crowd.entered; times++) {
         crowd.both = crowd.inside = false;

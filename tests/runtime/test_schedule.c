@@ -1,9 +1,9 @@
-/* On which side of a map an equation runs: what is the same everywhere once, but views where they are read. */
+/* On which side of a map an equation runs: uniform values are computed once, but views where they are read. */
 #include "check.h"
 #include "ir/program.h"
 #include "runtime/compile/schedule/schedule.h"
 
-/* The sides of the results of the equations, as letters in their order: d a device's, o once for all. The first input is uniform. */
+/* Checks the sides of the equations' results, as letters in their order: d per device, o once for all. The first input is uniform. */
 static void expect_sides(const char *text, const char *sides)
 {
     mf_error_object *error = NULL;
@@ -37,7 +37,7 @@ TEST(views_belong_to_their_readers)
         "program (w: f32[4], x: f32[3,4]) {\n a: f32[4] = exp w\n b: f32[3,4] = broadcast_in_dim[shape=(3,4), broadcast_dimensions=(1)] a\n"
         " c: f32[3,4] = mul x b\n return c }",
         "odd");
-    /* through others, and also where it comes from a number */
+    /* through other views, and also from a constant */
     expect_sides(
         "program (w: f32[4], x: f32[3,4]) {\n a: f32[4] = rev[axes=(0)] w\n b: f32[3,4] = broadcast_in_dim[shape=(3,4), broadcast_dimensions=(1)] a\n"
         " z: f32[3,4] = broadcast_in_dim[shape=(3,4), broadcast_dimensions=()] 0:f32[]\n c: f32[3,4] = max x z\n"
@@ -58,7 +58,7 @@ TEST(views_that_somebody_else_reads_stay)
 
 /* ------------------------------------------------------------------ what moves to its readers */
 
-/* The operations of each item in turn, items apart by " | ". The first input is uniform. */
+/* Checks the operations of each item in order, with items separated by " | ". The first input is uniform. */
 static void expect_order(const char *text, int64_t bucket, const char *items)
 {
     mf_error_object *error = NULL;
@@ -91,7 +91,7 @@ TEST(a_broadcast_is_made_in_every_segment_that_reads_it)
                  " c: f32[4] = mul x b\n s: f32[4] = psum[axes=(i)] c\n d: f32[4] = mul x s\n e: f32[4] = exp d\n f: f32[4] = add e b\n"
                  " return f }",
                  "broadcast_in_dim mul | psum | broadcast_in_dim mul exp add");
-    /* a result is made where it was, and again where it is read */
+    /* a result is computed in place, and again where it is read */
     expect_items("program (w: f32[4], x: f32[4]) {\n b: f32[4] = broadcast_in_dim[shape=(4), broadcast_dimensions=()] 2.0:f32[]\n"
                  " c: f32[4] = mul x b\n s: f32[4] = psum[axes=(i)] c\n d: f32[4] = add s b\n e: f32[4] = mul d x\n return e, b }",
                  "broadcast_in_dim | broadcast_in_dim mul | psum | broadcast_in_dim add | mul");
@@ -99,11 +99,11 @@ TEST(a_broadcast_is_made_in_every_segment_that_reads_it)
 
 TEST(what_one_later_segment_reads_is_computed_there)
 {
-    /* Adam's first moment: the old one is there before the gradients are */
+    /* Adam's first moment: the old value is available before the gradients */
     expect_items("program (m: f32[4], x: f32[4]) {\n a: f32[4] = mul m m\n g: f32[4] = exp x\n s: f32[4] = psum[axes=(i)] g\n"
                  " c: f32[4] = add a s\n return c }",
                  " | exp | psum | mul add");
-    /* a chain goes as a whole */
+    /* a chain moves as a whole */
     expect_items("program (m: f32[4], x: f32[4]) {\n a: f32[4] = mul x x\n b: f32[4] = neg a\n g: f32[4] = exp x\n"
                  " s: f32[4] = psum[axes=(i)] g\n c: f32[4] = mul x s\n d: f32[4] = add b c\n return d }",
                  "exp | psum | mul neg mul add");
@@ -111,7 +111,7 @@ TEST(what_one_later_segment_reads_is_computed_there)
 
 TEST(what_would_carry_more_stays)
 {
-    /* the sum is smaller than what it is made of */
+    /* the sum is smaller than its operand */
     expect_items("program (m: f32[4], x: f32[4,8]) {\n a: f32[4] = reduce_sum[axes=(1)] x\n b: f32[4] = exp a\n"
                  " s: f32[4] = psum[axes=(i)] a\n c: f32[4] = mul b s\n return c, b }",
                  "reduce_sum exp | psum | mul");
@@ -120,7 +120,7 @@ TEST(what_would_carry_more_stays)
                  "sort rev mul exp | psum | mul");
 }
 
-/* x -> t by `operation`; t is summed up over the devices, by way of `summed`, and read again behind that. */
+/* x -> t by `operation`; t is summed over the devices after `summed`, and read again after that. */
 #define READ_TWICE(n, type, operation, summed, read)                                                           \
     "program (w: f32[4], x: f32[" n "]) {\n t: " type "[" n "] = " operation "\n u: f32[" n "] = " summed "\n" \
     " a: f32[] = reduce_sum[axes=(0)] u\n s: f32[] = psum[axes=(i)] a\n"                                       \
@@ -128,7 +128,7 @@ TEST(what_would_carry_more_stays)
 
 TEST(what_several_segments_read_is_computed_again_where_that_moves_less)
 {
-    /* as in a normalisation and its gradient: x comes to both segments, and what is made of it need not */
+    /* as in a normalisation and its gradient: both segments need x, so t need not be passed between them */
     expect_items(READ_TWICE("65536", "f32", "neg x", "mul t t", "mul t b") " }", "neg mul reduce_sum | psum | neg broadcast_in_dim mul");
     expect_items(READ_TWICE("65536", "f32", "neg x", "mul t x", "mul u b") " }",
                  "neg mul reduce_sum | psum | neg mul broadcast_in_dim mul");
@@ -137,15 +137,15 @@ TEST(what_several_segments_read_is_computed_again_where_that_moves_less)
 TEST(what_would_move_or_work_more_is_computed_once)
 {
     const char *once = "neg mul reduce_sum | psum | broadcast_in_dim mul";
-    expect_items(READ_TWICE("64", "f32", "neg x", "mul t t", "mul t b") " }", once);       /* a cache holds it */
-    expect_items(READ_TWICE("65536", "f32", "neg x", "mul t t", "mul t b") ", t }", once); /* it is written anyway */
+    expect_items(READ_TWICE("64", "f32", "neg x", "mul t t", "mul t b") " }", once);       /* it fits in a cache */
+    expect_items(READ_TWICE("65536", "f32", "neg x", "mul t t", "mul t b") ", t }", once); /* it is a result, so it is written anyway */
     expect_items(READ_TWICE("65536", "f32", "tan x", "mul t t", "mul t b") " }", "tan mul reduce_sum | psum | broadcast_in_dim mul");
-    /* a mask is a fourth of what it is made of */
+    /* a mask is a fourth of its operand's size */
     expect_items(READ_TWICE("262144", "bool", "is_finite x", "select_n t x x", "select_n t b b") " }",
                  "is_finite select_n reduce_sum | psum | broadcast_in_dim select_n");
 }
 
-/* A product that feeds a scan which waits for a collective, and in its scan's segment may be computed in its rounds. */
+/* A product that feeds a scan, which waits for a collective, is in the scan's segment, where it may be computed in the iterations. */
 TEST(what_feeds_a_loop_stands_beside_it)
 {
     if (!mf_segment_compiler_find("native") || !mf_segment_compiler_default()->feeds)
@@ -164,7 +164,7 @@ TEST(what_feeds_a_loop_stands_beside_it)
         " d: f32[16,80] = scan[length=2000, consts=1, carry=1, body=(w: f32[80,80], h: f32[16,80], x: f32[16,80]) {"
         " t: f32[16,80] = dot_general[lhs_contract=(1), rhs_contract=(0)] h w\n u: f32[16,80] = add t x\n return u }] w s f\n"
         " return d }";
-    expect_items(text, "transpose dot_general | psum | scan"); /* too little in a round */
+    expect_items(text, "transpose dot_general | psum | scan"); /* too little work in an iteration */
     expect_items(longer, " | psum | transpose dot_general scan");
 }
 
@@ -178,5 +178,5 @@ TEST(a_collective_may_begin_before_what_it_does_not_need)
 {
     expect_order(TWO_SUMS("f32[262144]"), 0, "exp sin | psum psum | mul add");
     expect_order(TWO_SUMS("f32[262144]"), 1 << 20, "exp | psum | sin | psum | mul add");
-    expect_order(TWO_SUMS("f32[4]"), 1 << 20, "exp sin | psum psum | mul add"); /* few bytes travel together */
+    expect_order(TWO_SUMS("f32[4]"), 1 << 20, "exp sin | psum psum | mul add"); /* small sums are sent together */
 }

@@ -1,6 +1,6 @@
-/* Calls of every public function that takes a shape, a list, a count or an axis, one a line: test_lengths.c hands them what no array has,
- * test_memory.c what is right while memory is short. scripts/check_lengths.py compares the lines with the headers.
- * Invariant: a call reads no memory of the caller's beyond what is given here, whatever the length says. */
+/* Calls of every public function that takes a shape, a list, a count or an axis, one per line: test_lengths.c passes invalid values,
+ * test_memory.c valid ones while memory is short. scripts/check_lengths.py compares the lines with the headers. Invariant: a call reads no
+ * caller memory beyond what is given here, whatever the length is. */
 #ifndef MF_TESTS_SAFETY_LENGTHS_H
 #define MF_TESTS_SAFETY_LENGTHS_H
 
@@ -14,7 +14,7 @@ static mf_value half(mf_value x) { return mf_mul(mf_sum(x), 0.5); }
 static mf_value both(mf_value x, mf_value y) { return mf_add(x, y); }
 static const float numbers[8] = { 1, 2, 3, 4, 5, 6, 7, 8 };
 
-/* A value that stands for the status of what gives no value. */
+/* Converts the status of a function that returns no value to a value. */
 static mf_value said(mf_status status) { return status ? mf_make_error(status, "said") : mf_f(0); }
 static mf_value handle_of(uint64_t handle) { return (mf_value){ handle }; }
 
@@ -66,7 +66,7 @@ static mf_value read_one(void *context, int64_t row, void *const *places)
     return (mf_value){ 0 };
 }
 
-/* The first batch of a source, made ahead. */
+/* The first batch of a source, with prefetching. */
 static mf_value read_ahead(mf_source *source, int64_t prefetch, int64_t workers)
 {
     mf_loader *l = mf_loader_open_source(source, .batch_size = 1, .prefetch = prefetch, .workers = workers);
@@ -268,7 +268,7 @@ static mf_module attention(void) { return mf_nn_multi_head_attention(mf_random_s
     X(mf_call(mf_pmap2(half, .static_broadcasted_argnums = l), mf_ones(MF_SHAPE(1, 2), MF_F32)))                             \
     X(mf_call(mf_pmap2(half, .donate_argnums = l), mf_ones(MF_SHAPE(1, 2), MF_F32)))
 
-/* n: a count; what is counted lies with the caller, so a count too large is known only where there is a limit. one: a value */
+/* n: a count of elements in the caller's memory, so a count that is too large is detected only if there is a limit. one: a value */
 #define COUNTS(X)                                                                                                                         \
     X(mf_tuple_n(one, n))                                                                                                                 \
     X(mf_list_n(one, n))                                                                                                                  \

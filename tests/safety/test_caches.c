@@ -1,5 +1,6 @@
-/* What is kept of oneDNN's primitives and of compiled loops is bounded (of programs and ops: tests/trace/test_many.c). More are made
- * than are kept, also by threads that forget all programs between runs of others; what a program holds stays, and the numbers are right. */
+/* The caches of oneDNN's primitives and of compiled loops are bounded (those of programs and ops: tests/trace/test_many.c). More are
+ * created than are kept, also by threads that clear all programs between runs of others; a program's own objects stay, and the results are
+ * right. */
 #if MF_HAVE_NATIVE
 #include "backend/native/kernels/dnnl/dnnl.h"
 #include "backend/native/llvm/tier_up.h"
@@ -17,7 +18,7 @@ static bool is_native(void) { return !strcmp(mf_default_backend(), "native"); }
 
 static mf_value product(mf_value x, mf_value y) { return mf_matmul(x, y); }
 
-/* 200 elements are summed up; the number is what makes the problem another. */
+/* Sums 200 elements; `number` makes each problem a different one. */
 static bool product_is_right(mf_function f, int number)
 {
     MF_SCOPE;

@@ -1,5 +1,5 @@
-/* A thread that is cancelled leaves the library's functions first: no lock stays taken, no call half done, and what the thread had ends.
- * Each call is made while a cancellation is pending, so the first point inside where it could be acted on would show. */
+/* A cancelled thread leaves the library's functions first: no lock stays locked, no call is half done, and the thread's objects are
+ * released. Each call is made with a cancellation pending, so the first cancellation point inside would show. */
 #include "check.h"
 
 #include "base/handles/handle.h"
@@ -11,7 +11,7 @@
 
 static char npy[64], npz[64], trace[64];
 
-/* A point where a thread may be cancelled, in functions that the library calls. */
+/* A cancellation point, in functions that the library calls. */
 static void poke(void) { (void)!write(-1, "", 1); }
 
 static mf_value poking(mf_value x)
@@ -181,5 +181,5 @@ TEST(a_thread_that_waits_is_cancelled_when_it_has_its_result)
     go = true;
     pthread_join(thread, &result);
     CHECK(returned && result == PTHREAD_CANCELED);
-    CHECK_NEAR(mf_item_f64(mf_sum(mf_matmul(ones(50), ones(50)))), 125000, 0); /* and all others go on */
+    CHECK_NEAR(mf_item_f64(mf_sum(mf_matmul(ones(50), ones(50)))), 125000, 0); /* and all other threads continue */
 }

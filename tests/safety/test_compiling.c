@@ -12,7 +12,7 @@ enum { THREADS = 16, ROUNDS = 12, DEVICES = 2, STEPS = 3 };
 __attribute__((constructor)) static void devices(void) { setenv("MF_NUM_CPU_DEVICES", "2", 1); }
 
 typedef struct work {
-    int n; /* elements: a size that this round of this thread, or of two threads, has for itself */
+    int n; /* the number of elements: unique to this round of this thread, or of two threads */
     double number;
 } work;
 
@@ -84,7 +84,7 @@ static void *compile(void *context)
     for (int round = 0; round < ROUNDS; round++)
         for (int k = 0; k < KINDS; k++) {
             MF_SCOPE;
-            int kind = (k + me) % KINDS, who = round % 2 ? me / 2 : me; /* in every other round two threads have the same */
+            int kind = (k + me) % KINDS, who = round % 2 ? me / 2 : me; /* in every other round two threads use the same sizes */
             work w = { 3 + who + THREADS * round, 1 + me % 7 };
             if (!kinds[kind].run(&w))
                 wrong[kind]++;

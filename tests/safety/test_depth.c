@@ -1,5 +1,5 @@
-/* What is nested deep ends in a result or an error that says how deep it may be, and all work is done on a thread of the least stack that
- * the header promises to be enough. */
+/* Deep nesting gives a result, or an error that tells the maximum depth, and everything runs on a thread with the smallest stack that the
+ * header promises to suffice. */
 #include "check.h"
 
 #include <limits.h>
@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define LEAST (1 << 20) /* frames are larger then */
+#define LEAST (1 << 20) /* sanitized frames are larger */
 #else
 #define LEAST (128 << 10)
 #endif
@@ -24,7 +24,7 @@ static void quiet(mf_status status, const char *message, void *context)
     (void)context;
 }
 
-/* The test's body on a thread of the least stack; the minimum of the C library comes on top where it is more. */
+/* Runs the test's body on a thread with that stack; the C library's minimum is added if it is larger. */
 static void on_least_stack(void *(*body)(void *))
 {
     pthread_attr_t attributes;
@@ -166,7 +166,7 @@ static mf_function around(mf_function f, int kind)
     }
 }
 
-/* Even their end would take more stack than there is. */
+/* Even destroying them recursively would overflow the stack. */
 static void *functions_of_any_depth(void *unused)
 {
     for (int kind = 0; kind < 5; kind++) {
@@ -192,7 +192,7 @@ static void *modules(void *unused)
     for (int i = 0; i < FINE; i++)
         m = mf_module_new("Deep", pass_on, "inner", m);
     mf_value values = mf_module_values(m, mf_everything()), v = mf_call(m, 3.0), pure = mf_call(mf_module_pure(m), values, 3.0);
-    CHECK(mf_is_error(v) ? *mf_error(v) : mf_item_f64(v) == 6); /* as deep as this stack lets functions be nested */
+    CHECK(mf_is_error(v) ? *mf_error(v) : mf_item_f64(v) == 6); /* as deep as functions can nest on this stack */
     CHECK(!mf_is_error(pure) || *mf_error(pure));
     CHECK(!mf_is_error(values));
     CHECK(strlen(mf_str(m)) > FINE);
@@ -206,7 +206,7 @@ static void *policies(void *unused)
 {
     MF_SCOPE;
     const char *words = NULL;
-    while (mf_first_error(&words)) { /* the other tests' */
+    while (mf_first_error(&words)) { /* errors of the other tests */
     }
     mf_policy p = mf_dots_saveable();
     for (int i = 0; i < FINE; i++)
@@ -243,7 +243,7 @@ TEST(modules_nested_deep) { on_least_stack(modules); }
 TEST(policies_nested_deep) { on_least_stack(policies); }
 TEST(filters_nested_deep) { on_least_stack(filters); }
 
-/* ---- the repertoire on the least stack */
+/* ---- typical programs on the smallest stack */
 static mf_value normalised(mf_value x) { return mf_div(x, mf_psum(x, "i")); }
 static mf_value loss(mf_value w, mf_value x) { return mf_sum(mf_square(mf_tanh(mf_matmul(x, w)))); }
 static mf_value convolved(mf_value x) { return mf_conv_general_dilated(x, mf_ones(MF_SHAPE(3, 3, 3, 8), MF_F32)); }

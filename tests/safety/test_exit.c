@@ -1,5 +1,5 @@
-/* A process may end at any time, by any thread and from anywhere, whatever is queued or running: it ends with its status, at once and
- * quietly. The program runs itself with a kind of work and a way to end as its arguments. */
+/* A process may exit at any time, by any thread and from anywhere, whatever is queued or running: it ends with its status, at once and
+ * silently. The program runs itself with a kind of work and a way to exit as arguments. */
 #define main check_main
 #include "check.h"
 #undef main
@@ -27,7 +27,7 @@ static mf_value each(mf_value x) { return mf_psum(mf_sum(mf_matmul(x, x)), "i");
 
 static mf_value ending(mf_value x)
 {
-    static atomic_flag ends = ATOMIC_FLAG_INIT; /* one exit a process: what a second one does nobody knows */
+    static atomic_flag ends = ATOMIC_FLAG_INIT; /* only one exit per process: a second one is undefined */
     if (is(way, "callback") && !atomic_flag_test_and_set(&ends))
         exit(STATUS);
     return x;
@@ -97,7 +97,7 @@ static int end_in_work(void)
         exit(STATUS);
     if (is(way, "last thread"))
         exit((pthread_create(&thread, NULL, end_soon, NULL), pthread_exit(NULL), 1));
-    while (is(way, "callback") && is(work, "callback")) /* one exit a process, as above */
+    while (is(way, "callback") && is(work, "callback")) /* only one exit per process, as above */
         pause();
     return STATUS;
 }
@@ -140,8 +140,8 @@ TEST(elementwise) { end_in_all_ways("elementwise"); }
 TEST(pmap) { end_in_all_ways("pmap"); }
 TEST(callback) { end_in_all_ways("callback"); }
 
-/* Asked by the leak checker, to which what the C library holds for a main thread that has ended looks lost: its list of destructors is
- * not run by pthread_exit, and the thread's memory is not searched any more. */
+/* Called by the leak checker, which reports the C library's memory for a main thread that has ended: pthread_exit does not run its list of
+ * destructors, and the thread's memory is no longer searched. */
 __attribute__((visibility("default"))) int __lsan_is_turned_off(void);
 int __lsan_is_turned_off(void) { return way && is(way, "last thread"); }
 

@@ -1,5 +1,5 @@
-/* Files that are written while others read, while the process is killed, under odd names, or that are no files: what is loaded is whole,
- * what was there stays until its successor is complete, and nothing is left beside it. */
+/* Files that are written while others read them or while the process is killed, with odd names, or that are no regular files: a loaded file
+ * is complete, an old file stays until the new one is complete, and no temporary files are left. */
 #include "check.h"
 
 #include <dirent.h>
@@ -20,7 +20,7 @@ static const char *in_folder(const char *name)
 {
     static char path[4][256];
     static int next;
-    static bool made; /* the name may have an X of its own */
+    static bool made; /* the name must keep its own X */
     if (!made && !(made = mkdtemp(folder)))
         abort();
     char *at = path[next++ % 4];
@@ -28,7 +28,7 @@ static const char *in_folder(const char *name)
     return at;
 }
 
-/* Entries of the folder; removes them if asked to. */
+/* The number of entries in the folder; optionally removes them. */
 static int entries(bool clear)
 {
     DIR *d = opendir(folder);
@@ -118,7 +118,7 @@ TEST(many_save_and_load_one_path)
 
 extern char **environ;
 
-/* This program again, which saves until it is killed: see main_saves. */
+/* Starts this program again, which saves until it is killed: see main_saves. */
 static pid_t start_saving(const char *path)
 {
     pid_t child = -1;
@@ -145,7 +145,7 @@ __attribute__((constructor)) static void main_saves(void)
 TEST(fifty_kills_leave_the_old_file_or_the_new_one)
 {
     bool replaced = false;
-    useconds_t wait = 20000; /* longer where nothing was saved in that time */
+    useconds_t wait = 20000; /* longer if nothing was saved in that time */
     const char *path = in_folder("k.npy");
     CHECK_EQ_INT(mf_save_npy(path, mf_full(MF_SHAPE(400000), mf_f(-1))), MF_OK);
     for (int i = 0; i < 50; i++) {
@@ -161,7 +161,7 @@ TEST(fifty_kills_leave_the_old_file_or_the_new_one)
         replaced = replaced || mf_item_f64(mf_min(v)) >= 0;
         wait *= replaced || wait > 500000 ? 1 : 2;
     }
-    CHECK(replaced); /* the kills came while it saved */
+    CHECK(replaced); /* the kills hit while it was saving */
     entries(true);
 }
 
@@ -226,7 +226,7 @@ TEST(keys_are_kept_or_refused)
     memset(longest, 'k', 70000);
     CHECK(mf_save_npz(path, mf_dict(longest, mf_f(1))) != MF_OK);
     free(longest);
-    CHECK_NEAR(mf_item_f64(mf_get(mf_load_npz(path), "b")), 7, 0); /* the failed ones took nothing away */
+    CHECK_NEAR(mf_item_f64(mf_get(mf_load_npz(path), "b")), 7, 0); /* failed saves did not change the file */
     CHECK(mf_save_npz(path, mf_dict("a/b", mf_f(1), "a", mf_dict("b", mf_f(2)))) != MF_OK);
     mf_set_error_hook(NULL, NULL);
     CHECK_EQ_INT(entries(true), 1);

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Every function that the public headers declare is an error in the child of a fork: see forks/children.c. A new one is met by itself.
+# Every function that the public headers declare returns an error in the child of a fork: see forks/children.c. New functions are included
+# automatically.
 set -euo pipefail
 command -v gcc >/dev/null || { echo "SKIP: there is no gcc, which lists prototypes"; exit 0; }
 work=$(mktemp -d)

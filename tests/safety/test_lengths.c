@@ -1,5 +1,5 @@
-/* Lengths, sizes and entries that no array has are errors in every public function that takes a shape, a list or a count: never a crash,
- * a hang or a number. A function is one line of a table here; every line meets every bad length of its kind. */
+/* Invalid lengths, sizes and entries are errors in every public function that takes a shape, a list or a count: never a crash, a hang or a
+ * number. Each function is one line of a table; each line is tested with every invalid length of its kind. */
 #include "check.h"
 #include "safety/lengths.h"
 
@@ -86,7 +86,8 @@ TEST(lists)
     mf_set_error_hook(NULL, NULL);
 }
 
-/* What is outside the array on both sides gives a legal size: padding alone, or an error, but nothing that is read. */
+/* Padding that removes more than the array has on both sides can still give a valid size: then the result is only padding, or an error, and
+ * nothing outside is read. */
 TEST(padding_far_outside)
 {
     static const int64_t far[] = { INT64_MAX, FAR, FAR / 2 - 1, (int64_t)1 << 40, 100 };
@@ -107,7 +108,7 @@ TEST(padding_far_outside)
     mf_set_error_hook(NULL, NULL);
 }
 
-/* ---- counts that are negative; what is counted lies with the caller, so a count too large is known only where there is a limit */
+/* ---- negative counts; the elements are in the caller's memory, so a count that is too large is detected only if there is a limit */
 TEST(counts)
 {
     static const int bad[] = { -1, -5, INT_MIN / 2 };
@@ -123,7 +124,7 @@ TEST(counts)
     mf_set_error_hook(NULL, NULL);
 }
 
-/* Sizes that memory does not have, or that do not fit 64 bits. */
+/* Sizes larger than memory, or than 64 bits. */
 TEST(sizes)
 {
     static const int64_t bad[] = { (int64_t)1 << 56, FAR, INT64_MAX };
@@ -152,7 +153,7 @@ TEST(axes)
     mf_set_error_hook(NULL, NULL);
 }
 
-/* A result that can be read, or an error; and none of them takes long. */
+/* Checks for a readable result, or an error, within a short time. */
 static void check_ends(const char *name, mf_value v, int number)
 {
     if (!CHECK(mf_is_error(v) || mf_block_until_ready(v) == MF_OK))
@@ -176,7 +177,7 @@ TEST(numbers_of_any_size)
     mf_set_error_hook(NULL, NULL);
 }
 
-/* ---- what is legal and large is quick where there is little to compute */
+/* ---- valid, large parameters are quick if there is little to compute */
 static bool sums_to(mf_value v, double first)
 {
     float got = 0;
@@ -227,18 +228,18 @@ static mf_value spread_by(void *far, mf_value x)
                                           .padding_low = MF_INTS(*(int64_t *)far), .padding_high = MF_INTS(*(int64_t *)far))));
 }
 
-/* For which oneDNN would write code place by place. */
+/* For these oneDNN would generate code position by position. */
 TEST(convolutions_with_far_padding_and_strides)
 {
     for (int64_t far = 3; far < 1000000; far *= 50) {
         MF_SCOPE;
         mf_value x = mf_arange(8, MF_F32), f = mf_call(mf_value_and_grad(mf_closure(spread_by, &far)), x);
-        CHECK_NEAR(mf_item_f64(mf_get(f, 0)), 3 * 140, 0); /* each element is met by three places, of which no two are one */
+        CHECK_NEAR(mf_item_f64(mf_get(f, 0)), 3 * 140, 0); /* each element contributes to three distinct positions */
         CHECK_NEAR(mf_item_f64(mf_sum(mf_get(f, 1))), 3 * 2 * 28, 0);
     }
 }
 
-/* What oneDNN counts in an int, and crashed on: more memory than there is. */
+/* oneDNN counts in int and crashed on these: more memory than there is. */
 TEST(products_over_more_than_an_int_counts)
 {
     MF_SCOPE;

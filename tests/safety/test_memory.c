@@ -1,6 +1,6 @@
-/* While memory is short a result is an error that says so, or exact: each allocation of the library fails once, alone and with all that
- * follow it, in convolutions, products, maps and training steps, and in every function that takes a length. test_memory_out.c of the
- * runtime looks for what is lost then. */
+/* While memory is short, a result is an out-of-memory error, or exact: each allocation of the library fails once, alone and with all later
+ * ones, in convolutions, products, maps and training steps, and in every function that takes a length. runtime/test_memory_out.c looks for
+ * leaks. */
 #include "failing_malloc.h"
 
 #include "check.h"
@@ -15,7 +15,7 @@ static mf_value convolved_sum(mf_value x, mf_value w) { return mf_sum(convolved(
 static mf_value image(void) { return mf_ones(MF_SHAPE(2, 12, 12, 16), MF_F32); }
 static mf_value filter(void) { return mf_ones(MF_SHAPE(3, 3, 16, 16), MF_F32); }
 
-/* What all elements have in common, or NaN. */
+/* The value of all elements if they are equal, else NaN. */
 static mf_value all_of(mf_value x)
 {
     mf_value low = mf_min(x), high = mf_max(x);
@@ -48,14 +48,14 @@ static mf_value sorted(void)
     return mf_add(mf_get(both_of, 0), mf_get(both_of, 1));
 }
 
-/* 1 where two draws are two keys. */
+/* 1 if two draws use two different keys. */
 static mf_value draws(void)
 {
     mf_state rngs = mf_random_state(1);
     mf_value first = mf_random_next(rngs);
     return mf_any(mf_not_equal(first, mf_random_next(rngs)));
 }
-/* A running average that has moved twice, from 0 towards 2, by a half each time. */
+/* A running average after two updates, from 0 towards 2, by a half each time. */
 static mf_value averages(void)
 {
     mf_module norm = mf_nn_batch_norm(mf_random_state(1), 1, .momentum = 0.5);
@@ -63,7 +63,7 @@ static mf_value averages(void)
     return mf_add(mf_sum(both), mf_sum(mf_state_value(mf_member_state(norm, "mean"))));
 }
 static mf_value scale(mf_module self, mf_value x) { return mf_mul(mf_state_value(mf_member_state(self, "w")), x); }
-/* A parameter after two steps down a slope of 1, by 1/4 each, and how many they were. */
+/* A parameter after two SGD steps with gradient 1 and rate 1/4, and the number of steps. */
 static mf_value descent(void)
 {
     mf_module described = mf_module_new("Model", scale, "w", mf_param_state(1.0)), optimizer = mf_nn_optimizer(described, mf_sgd(0.25));
@@ -101,7 +101,7 @@ static bool short_of_memory(mf_status status, const char *text)
            strstr(text, "a transform went on without a value");
 }
 
-/* False: nothing failed any more. */
+/* False if no allocation failed. */
 static bool fail_once(const struct program *p, int64_t n, bool all)
 {
     MF_SCOPE;
@@ -141,11 +141,11 @@ enum { TEXT = 4096 };
 
 typedef struct attempt {
     const char *call;
-    int64_t n; /* which allocation fails; 0: none does, -1: before that */
+    int64_t n; /* the number of the allocation that fails; 0: none, -1: not counted yet */
     bool failed;
     mf_scope *scope;
-    mf_status status; /* when none fails, */
-    char text[TEXT];  /* and the result */
+    mf_status status; /* the status if none fails, */
+    char text[TEXT];  /* and the result as text */
 } attempt;
 
 static bool begin(attempt *a)

@@ -27,10 +27,10 @@
 enum { KNOWN = 64 };
 
 static struct {
-    uintptr_t from[KNOWN], to[KNOWN]; /* code whose allocations are given: what is there at the start, and OpenMP */
+    uintptr_t from[KNOWN], to[KNOWN]; /* code whose allocations always succeed: what is loaded at the start, and OpenMP */
     int known;
     _Atomic int64_t at, until;
-    _Atomic bool armed, maps; /* mmap fails too */
+    _Atomic bool armed, maps; /* maps: mmap fails, too */
 } inside;
 
 static int learn(struct dl_phdr_info *info, size_t size, void *name)
@@ -60,7 +60,7 @@ static void start(int64_t n, bool all)
     atomic_store(&inside.armed, true);
 }
 
-/* True when one failed. */
+/* Whether an allocation failed. */
 static bool stop(void)
 {
     atomic_store(&inside.armed, false);
@@ -108,7 +108,7 @@ static mf_value convolved_sum(mf_value x, mf_value w) { return mf_sum(convolved(
 static mf_value image(int64_t width) { return mf_ones(MF_SHAPE(2, 12, width, 16), MF_F32); }
 static mf_value filter(void) { return mf_ones(MF_SHAPE(3, 3, 16, 16), MF_F32); }
 
-/* What all elements have in common, or NaN. */
+/* The value of all elements if they are equal, else NaN. */
 static mf_value all_of(mf_value x)
 {
     mf_value low = mf_min(x), high = mf_max(x);
@@ -131,7 +131,7 @@ static mf_value half_product(int64_t n)
     return all_of(mf_matmul(mf_ones(MF_SHAPE(n, 128), MF_BF16), mf_ones(MF_SHAPE(128, 256), MF_BF16)));
 }
 
-/* Each n is a problem that oneDNN has not met; the result is base + step * n. */
+/* Each n is a problem that is new to oneDNN; the result is base + step * n. */
 static const struct program {
     const char *name;
     mf_value (*run)(int64_t n);
@@ -141,7 +141,7 @@ static const struct program {
                  { "product", product, 128, 1 },
                  { "product of bf16", half_product, 128, 0 } };
 
-/* Right, or an error of memory, that is taken away. */
+/* Whether the result is right, or an out-of-memory error, which is then handled. */
 static bool right(const struct program *p, int64_t n, bool must)
 {
     MF_SCOPE;
@@ -179,7 +179,7 @@ static bool loop_is_right(int64_t length, bool must)
     return right(&(struct program){ "loop", loop, ldexp(2, (int)length) - 1, 0 }, length, must);
 }
 
-/* The n-th allocation of LLVM fails, or with -n that and all that follow. */
+/* Compiles while LLVM's n-th allocation fails; for negative n also all later ones. */
 static bool compiles(int64_t n)
 {
     bool fine = loop_is_right(1, true);
@@ -231,7 +231,7 @@ TEST(with_so_much_address_space_left_it_is_right_or_an_error)
 
 /* ------------------------------------------------------------------ in this one */
 
-/* False: nothing failed any more. */
+/* False if no allocation failed. */
 static bool fail_once(const struct program *p, int64_t n, bool all)
 {
     mf_clear_caches();
@@ -252,7 +252,7 @@ TEST(a_failure_inside_onednn_is_an_error)
     for (size_t i = 0; i < sizeof programs / sizeof *programs; i++)
         for (int all = 0; all < 2; all++) {
             int64_t n = 1;
-            CHECK(right(&programs[i], 4000, true)); /* the library is there */
+            CHECK(right(&programs[i], 4000, true)); /* the library is loaded */
             while (n < 2000 && fail_once(&programs[i], n, all) && !check_failures)
                 n++;
             failures += n - 1;

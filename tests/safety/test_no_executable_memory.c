@@ -16,7 +16,7 @@
 
 #define ARGUMENT(i) (offsetof(struct seccomp_data, args) + 8 * (i))
 
-/* What systemd does: mprotect may not add the right to execute, mmap may not give it together with the right to write. */
+/* Installs systemd's filter: mprotect must not add the right to execute, mmap must not give it together with the right to write. */
 static bool deny_executable_memory(void)
 {
     struct sock_filter code[] = {

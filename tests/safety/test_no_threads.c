@@ -1,4 +1,5 @@
-/* The system refuses threads: what has stack enough computes by itself, and what has not is an error, never a crash or a wait for nobody. */
+/* The system refuses threads: work for which the stack suffices runs on the calling thread, other work is an error; never a crash or an
+ * endless wait. */
 #include "check.h"
 
 #include <dlfcn.h>

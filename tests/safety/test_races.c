@@ -1,4 +1,4 @@
-/* One thread ends what others are using: a kept handle is released, an array donated or deleted. Whoever reads gets the numbers or an
+/* One thread destroys what others are using: a kept handle is released, an array donated or deleted. Readers get the right numbers or an
  * error, never freed memory and never other numbers. */
 #include "check.h"
 
@@ -72,7 +72,7 @@ static void *end_it(void *context)
         {
             MF_SCOPE;
             r->end((mf_value){ r->shared });
-            for (int i = 0; i < LOOKS; i++) /* takes the memory again at once, if it is free */
+            for (int i = 0; i < LOOKS; i++) /* reuses the memory at once, if it is free */
                 mf_add(mf_arange(SIZE, MF_F32), 7);
         }
         pthread_barrier_wait(&r->step);
@@ -140,7 +140,7 @@ TEST(an_array_deleted_by_another_thread)
     run(&(race){ .end = delete, .use = total_of_row, .want = sum_of_row, .refusal = MF_ERROR_DONATED });
 }
 
-/* Two threads release one handle: it ends once. */
+/* Two threads release one handle: the value is destroyed once. */
 static void release_twice(mf_value v) { mf_release(v); }
 static mf_value use_and_release(mf_value v)
 {
@@ -154,7 +154,7 @@ TEST(a_kept_handle_released_by_all_threads)
     run(&(race){ .end = release_twice, .use = use_and_release, .want = sum, .refusal = MF_ERROR_SCOPE });
 }
 
-/* A program keeps its constants, whatever becomes of the arrays that it was traced with. */
+/* A program keeps its constants, whatever happens to the arrays that it was traced with. */
 static mf_value weights;
 static mf_value weighted(mf_value x) { return mf_sum(mf_mul(x, weights)); }
 
@@ -171,7 +171,7 @@ TEST(a_donated_array_that_a_program_holds)
     CHECK_NEAR(mf_item_f64(mf_call(f, x)), sum, 0);
 }
 
-/* A call computes in the memory of a cell that nobody reads: whoever reads meanwhile finds it as it was before a call or after it. */
+/* A call updates a state's memory in place if nobody reads it: concurrent readers see the value before or after the call. */
 static mf_state cell;
 static mf_value one_more(mf_value x)
 {

@@ -1,5 +1,5 @@
-/* Signals are the host's: the library's threads take none, and one that comes while a call waits, or reads or writes a file, leaves no
- * mark. */
+/* Signals belong to the host: the library's threads block them, and a signal that arrives while a call waits, reads or writes a file has no
+ * effect on the call. */
 #include "check.h"
 
 #include <manyfold.h>
@@ -20,7 +20,7 @@ static void catch (int number)
 
 static void when(int number)
 {
-    struct sigaction how = { .sa_handler = catch }; /* no SA_RESTART: what is interrupted says EINTR */
+    struct sigaction how = { .sa_handler = catch }; /* no SA_RESTART: interrupted system calls fail with EINTR */
     sigemptyset(&how.sa_mask);
     sigaction(number, &how, NULL);
     host = pthread_self();
@@ -30,7 +30,7 @@ static void when(int number)
 static mf_value each(mf_value x) { return mf_psum(mf_sum(mf_matmul(x, x)), "i"); }
 static mf_value waves(mf_value x) { return mf_add(mf_mul(mf_sin(x), mf_cos(x)), mf_tanh(mf_exp(x))); }
 
-/* Every kind of thread that the library has is there afterwards. */
+/* Uses the library such that it has started every kind of thread. */
 static void work(void)
 {
     MF_SCOPE;

@@ -1,5 +1,5 @@
-/* Signatures without end: ops, functions and loops of shapes that nobody had before leave no more behind than the caches keep, however many
- * there are. Some thousands of each; MF_SIGNATURES asks for more and prints what the process has grown by, a million once (docs/SAFETY.md). */
+/* Unboundedly many signatures: ops, functions and loops of ever new shapes leave no more behind than the caches keep. Some thousands of
+ * each; MF_SIGNATURES sets another number and prints the growth of the process, for example for a million (docs/SAFETY.md). */
 #include "check.h"
 
 #include <manyfold.h>
@@ -26,7 +26,7 @@ static double resident_mib(void)
     return kib / 1024;
 }
 
-/* Another type for each number below 1,562,500, of few elements. */
+/* A different type for each number below 1,562,500, with few elements. */
 static mf_value ones(int64_t number)
 {
     static const mf_dtype dtypes[] = { MF_F32, MF_I32, MF_F64, MF_I64 };
@@ -56,7 +56,7 @@ static bool loop(int64_t n)
     return mf_item_f64(mf_call(mf_jit(mf_closure(added_up, &n)), mf_ones(MF_SHAPE(STEPS), MF_F32))) == (double)(STEPS * n);
 }
 
-/* Every number below `count`; what is alive and kept never passes its bound on the way. */
+/* Runs every number below `count`; the numbers of live and cached objects never exceed their bounds. */
 static void go_through(const char *what, bool (*run)(int64_t n))
 {
     int64_t count = wanted(), wrong = 0, most_bytes = 0, most_entries = 0, most_ops = 0;

@@ -18,7 +18,7 @@ typedef struct stressed {
     double until;
 } stressed;
 
-static _Atomic uint64_t slots[SLOTS]; /* kept arrays, of one number each; who exchanges one ends the old */
+static _Atomic uint64_t slots[SLOTS]; /* kept arrays, each filled with one number; a thread that replaces one releases the old array */
 
 static double now(void)
 {
@@ -50,14 +50,14 @@ static mf_value shared_sum(mf_value x) { return mf_psum(mf_add(x, mf_axis_index(
 static mf_value grows(void *by, mf_value x) { return mf_add(x, *(double *)by); }
 static mf_value add_up(mf_value carry, mf_value x) { return mf_tuple(mf_add(carry, x), carry); }
 
-/* All elements are the number. */
+/* Whether all elements are the number. */
 static bool is(mf_value x, double number)
 {
     mf_value low = mf_min(x), high = mf_max(x);
     return mf_item_f64(low) == number && mf_item_f64(high) == number;
 }
 
-/* Of another thread's array: all elements are one number, or it is gone. */
+/* For another thread's array: whether all elements are one number, or it has been destroyed. */
 static bool is_one_or_gone(stressed *s, mf_value x, bool twice_and_one)
 {
     mf_status status = mf_block_until_ready(x);
@@ -68,7 +68,7 @@ static bool is_one_or_gone(stressed *s, mf_value x, bool twice_and_one)
     }
     mf_value low = mf_min(x), high = mf_max(x);
     status = mf_block_until_ready(mf_tuple(low, high));
-    if (status) { /* it ended meanwhile */
+    if (status) { /* it was destroyed meanwhile */
         (void)mf_error(low);
         (void)mf_error(high);
         s->errors++;

@@ -1,4 +1,4 @@
-/* The process has used up its thread-specific keys before the library's first call: the host's stay the host's, and the library works. */
+/* The process has used up all thread-specific keys before the library's first call: the host's keys stay intact, and the library works. */
 #include "check.h"
 
 #include <manyfold.h>

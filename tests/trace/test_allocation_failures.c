@@ -1,4 +1,4 @@
-/* Every allocation of a small program fails once: the result is then an error value or right, and the next round works. */
+/* Every allocation of a small program fails once: the result is an error value or right, and the next run works. */
 #include "base/memory/alloc.h"
 #include "check.h"
 
@@ -23,7 +23,7 @@ static mf_value control(mf_value x)
 static mf_state cell;
 static mf_value bump(mf_value x) { return mf_mul(x, mf_state_set_value(cell, mf_add(mf_state_value(cell), 1))); }
 
-/* 0: an error value came; 1: the right number; -1: a wrong one */
+/* 0: an error value; 1: the right number; -1: a wrong number */
 static int judge(mf_value v, double expected)
 {
     double got = mf_item_f64(v);
@@ -82,7 +82,7 @@ static int cells(void)
 static int64_t run_until_it_succeeds(const char *name, int (*program)(void))
 {
     int64_t n = 1, failures = 0;
-    for (int in_a_row = 0; in_a_row < 200 && n < 20000; n++) { /* later numbers may fall on the way after success */
+    for (int in_a_row = 0; in_a_row < 200 && n < 20000; n++) { /* after a success later allocations may still fail */
         MF_SCOPE;
         mf_clear_caches();
         mf_alloc_fail_after(n);

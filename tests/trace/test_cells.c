@@ -1,11 +1,11 @@
-/* State cells through every transform: hidden inputs and outputs, and restored by an error. */
+/* States (cells) in every transform: hidden inputs and outputs, restored after an error. */
 #include "check_values.h"
 
 __attribute__((constructor)) static void eight_devices(void) { setenv("MF_NUM_CPU_DEVICES", "8", 1); }
 
 static mf_state count, seen;
 static mf_value ones(int n) { return mf_ones(MF_SHAPE(n), MF_F32); }
-/* The cells are made once: a cached program goes on with those it was traced with. */
+/* The states are created once, because a cached program keeps using those it was traced with. */
 static void start(double number)
 {
     if (!count.handle) {
@@ -34,7 +34,7 @@ TEST(read_and_written)
     TEXT(mf_call(mf_jit(only_write), ones(3)), "3.0");
     COUNT_IS(3);
     TEXT(mf_call(mf_jit(bump), ones(2)), "[4. 4.]");
-    mf_state_set_value(count, mf_scalar(10, MF_F32)); /* the next call sees what is there then */
+    mf_state_set_value(count, mf_scalar(10, MF_F32)); /* the next call sees the new value */
     TEXT(mf_call(mf_jit(bump), ones(2)), "[11. 11.]");
     TEXT(mf_call(mf_jit(mf_jit(bump)), ones(2)), "[12. 12.]");
 }
@@ -74,7 +74,7 @@ TEST(control_flow_carries_cells)
     TEXT(mf_call(mf_jit(counted_loop), mf_scalar(0, MF_F32)), "6.0");
     COUNT_IS(3);
     mf_state_set_value(count, mf_scalar(0, MF_F32));
-    mf_value e = mf_call(mf_jit(loop_with_test), mf_scalar(0, MF_F32)); /* what a test writes would be lost */
+    mf_value e = mf_call(mf_jit(loop_with_test), mf_scalar(0, MF_F32)); /* writes in a loop's condition would be lost */
     CHECK(mf_is_error(e));
     CHECK_CONTAINS(mf_error(e), "the test writes a HiddenState without a name");
     COUNT_IS(0);
@@ -178,7 +178,7 @@ TEST(maps_broadcast_cells_or_follow_rules)
     SEEN_IS("[0. 2. 4. 6.]");
 }
 
-/* ---- errors restore */
+/* ---- errors restore the states */
 
 static mf_value write_and_fail(mf_value x)
 {
@@ -221,7 +221,7 @@ TEST(an_error_while_tracing_restores)
 
 static mf_value write_a_misfit(mf_value x)
 {
-    mf_state_set_value(count, mf_add(x, ones(7))); /* the error is nobody's result */
+    mf_state_set_value(count, mf_add(x, ones(7))); /* the error is not a result of the call */
     return x;
 }
 
@@ -255,7 +255,7 @@ TEST(a_cell_that_is_read_before_the_failure_is_known)
 {
     start(7);
     mf_value e = mf_call(mf_pmap(disagree, "i"), mf_arange(4, MF_F32));
-    mf_value then = mf_call(mf_jit(bump), ones(1)); /* queued behind it: fails with it, or sees what was */
+    mf_value then = mf_call(mf_jit(bump), ones(1)); /* queued after it: fails with it, or sees the old value */
     if (mf_block_until_ready(then) == MF_OK)
         TEXT(then, "[8.]");
     mf_block_until_ready(e);
@@ -265,7 +265,7 @@ TEST(a_cell_that_is_read_before_the_failure_is_known)
     CHECK_EQ_INT(mf_block_until_ready(value), MF_OK);
 }
 
-/* ---- memory: a call that cannot fail computes in the cells that nobody else holds */
+/* ---- memory: a call that cannot fail updates in place the states that nobody else holds */
 
 static mf_state big;
 static mf_value squared(mf_value w) { return mf_square(w); }
@@ -293,7 +293,7 @@ static double big_at(int leaf)
     return mf_item_f64(mf_max(mf_get(mf_state_value(big), leaf)));
 }
 
-/* Arrays' bytes beyond what is live now at the peak of a second call. */
+/* The peak of array memory in a second call, beyond what is live now. */
 static int64_t peak_of(mf_function f, mf_value x)
 {
     MF_SCOPE;
@@ -326,7 +326,7 @@ TEST(cells_that_others_hold_are_copied)
     CHECK_NEAR(mf_item_f64(mf_max(mf_get(mf_state_value(twin), 0))), 1.25, 0);
     CHECK_NEAR(big_at(0), 1.5625, 0);
     CHECK_NEAR(big_at(1), 1.5625, 0);
-    mf_value both = mf_state_value(big); /* a handle on the tree alone */
+    mf_value both = mf_state_value(big); /* only a handle on the tree */
     mf_block_until_ready(mf_call(mf_jit(grow_big), ones(1)));
     CHECK_NEAR(mf_item_f64(mf_max(mf_get(both, 1))), 1.5625, 0);
 }
@@ -346,7 +346,7 @@ TEST(a_call_that_may_fail_copies_cells)
 
 static mf_value check_alike(mf_value x) { return mf_check_replicated(x, "i"); }
 
-/* An operand that fails, or is deleted, fails before anything is overwritten. */
+/* An operand that is an error, or deleted, makes the call fail before anything is overwritten. */
 TEST(an_operand_that_fails_leaves_cells_alone)
 {
     start_big();
@@ -378,7 +378,7 @@ static mf_value draw(void *stream, mf_value scale)
 }
 static mf_value draw_twice(void *stream, mf_value scale) { return mf_tuple(draw(stream, scale), draw(stream, scale)); }
 
-/* By hand: the first of n + 1 keys is the state's next one, the others are the devices'. */
+/* Computed by hand: the first of n + 1 keys becomes the state's, the others are the devices'. */
 static mf_value drawn_with(mf_value keys, int count, mf_value *next)
 {
     mf_value rows[8], split = mf_random_split(keys, count + 1);
@@ -408,7 +408,7 @@ TEST(every_device_draws_from_a_key_of_its_own)
     CHECK(!mf_item_bool(mf_any(mf_equal(mf_get(twice, 0), mf_get(twice, 1)))));
 }
 
-/* A key a device, given by the user, is mapped by the rule; a plain pmap shares the one key. */
+/* One key per device, given by the user, is mapped by the rule; a plain pmap shares one key. */
 TEST(keys_a_device_are_mapped)
 {
     mf_value keys = mf_random_split(mf_random_key(3), 4), ones = mf_ones(MF_SHAPE(4), MF_F32), rows[4];

@@ -1,5 +1,6 @@
-/* Contracts of processes, threads and scopes: the child of a fork gets errors, a stale handle names both places, an escaped tracer its
- * trace, scopes may be closed in any order or never, releasing twice is harmless, values go to other threads by mf_keep. */
+/* Contracts of processes, threads and scopes: in the child of a fork calls return errors; a stale handle's error names both places, an
+ * escaped tracer's its trace; scopes may be closed in any order or never; releasing twice is harmless; mf_keep passes values to other
+ * threads. */
 #include "check.h"
 
 #include <manyfold.h>
@@ -21,7 +22,7 @@ static bool is_fork_error(mf_value v)
     return mf_is_error(v) && text && strstr(text, "child of a fork");
 }
 
-/* Everything that a program might call; nothing waits for workers that are not there. */
+/* Everything that a program might call; nothing waits for workers, which do not exist in the child. */
 static int in_child(mf_value x, mf_value pending)
 {
     MF_SCOPE;
@@ -60,7 +61,7 @@ TEST(a_forked_child_gets_errors_and_ends)
     for (int round = 0; round < 10; round++) {
         MF_SCOPE;
         mf_value x = eight(), pending = x;
-        for (int i = 0; i < 20; i++) /* workers are busy, hold locks */
+        for (int i = 0; i < 20; i++) /* the workers are busy and hold locks */
             pending = mf_call(mf_pmap(normalize, "i"), mf_mul(mf_ones(MF_SHAPE(8, 5000), MF_F32), i + 1));
         fflush(NULL);
         pid_t child = fork();

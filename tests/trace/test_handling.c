@@ -1,11 +1,11 @@
-/* When an error counts as handled, and what becomes of a call whose function reads traced values. */
+/* When an error counts as handled, and the result of a call whose function reads traced values. */
 #include "check.h"
 
 #include <manyfold.h>
 
 static mf_value bad(void) { return mf_add(mf_ones(MF_SHAPE(2), MF_F32), mf_ones(MF_SHAPE(3), MF_F32)); }
 
-/* ---- reading handles nothing */
+/* ---- reading a value does not handle its error */
 
 static void read_f64(mf_value v) { CHECK(isnan(mf_item_f64(v))); }
 static void read_i64(mf_value v) { CHECK_EQ_INT(mf_item_i64(v), 0); }
@@ -81,7 +81,7 @@ TEST(a_stale_value_that_is_read_is_not_forgotten)
     CHECK_EQ_INT(mf_first_error(NULL), MF_OK);
 }
 
-/* ---- what follows from a handled error is handled */
+/* ---- errors caused by a handled error are handled */
 
 static mf_value two_bad(mf_value x)
 {
@@ -110,12 +110,12 @@ TEST(siblings_are_handled_together)
     for (int i = 0; i < (int)(sizeof results / sizeof *results); i++)
         if (!CHECK(mf_error(results[i])))
             CHECK_NOTE("result %d", i);
-    CHECK(mf_error(mixed)); /* its count is in no result */
+    CHECK(mf_error(mixed)); /* its count is not in any result */
     const char *message;
     CHECK_EQ_INT(mf_first_error(&message), MF_OK);
     if (message)
         CHECK_NOTE("%s", message);
-    CHECK(!mf_is_error(state)); /* another optimizer's state stays */
+    CHECK(!mf_is_error(state)); /* another optimizer's state is unchanged */
     forget_all();
 }
 
@@ -270,7 +270,7 @@ TEST(all_uses_so_far_of_a_deleted_array_are_handled_together)
     CHECK_CONTAINS(mf_error(x), "Array has been deleted");
     CHECK_EQ_INT(mf_first_error(NULL), MF_OK);
     mf_value later = mf_add(x, 1);
-    CHECK_EQ_INT(mf_first_error(NULL), MF_ERROR_DONATED); /* a later one is another matter */
+    CHECK_EQ_INT(mf_first_error(NULL), MF_ERROR_DONATED); /* a later error is separate */
     CHECK(mf_is_error(later));
     forget_all();
 }

@@ -1,5 +1,5 @@
-/* Many of everything: leaves, cells, captured values, members, branches. Nothing is cut off, and nothing has a ceiling; but what many
- * functions leave behind has. */
+/* Many leaves, states, captured values, members, branches: nothing is cut off, and there is no maximum; but what is kept of many functions
+ * is bounded. */
 #include "check.h"
 
 #include "ops/params.h"
@@ -257,7 +257,7 @@ TEST(a_policy_has_100_names)
     CHECK_CONTAINS(mf_program_text(f, mf_scalar(1, MF_F32)), "n99");
 }
 
-/* ---- what is kept of functions that are gone */
+/* ---- what is kept of destroyed functions */
 
 enum { TIMES = 2000, KEPT = 400, LENGTH = 1 << 10 }; /* KEPT: 256 programs, and those since the last look */
 
@@ -271,7 +271,7 @@ static mf_value scaled(mf_value a, mf_value x)
 static mf_value scaled_by(void *c, mf_value x) { return scaled(*(mf_value *)c, x); }
 static mf_value scaled_by_number(void *c, mf_value x) { return scaled(mf_i(*(int *)c), x); }
 
-/* A jit of a partial or closure over an array of its own, for each number below TIMES. */
+/* A jit of a partial or a closure over a new array, for each number below TIMES. */
 static void over_new_arrays(bool closures)
 {
     mf_value x = mf_arange(LENGTH, MF_F32);
@@ -296,7 +296,7 @@ TEST(functions_over_new_arrays_are_not_kept)
     }
 }
 
-/* Outside of transforms each is an op of its own, whose branches hold the array. */
+/* Outside of transforms each is a separate op, whose branches hold the array. */
 TEST(control_flow_over_new_arrays_is_not_kept)
 {
     mf_value x = mf_arange(LENGTH, MF_F32);
@@ -323,7 +323,7 @@ TEST(functions_that_are_held_are_kept)
     over_new_arrays(false);
     traced = 0;
     mf_block_until_ready(mf_call(held, x));
-    for (int i = 0; i < 20; i++) { /* made anew, but not for long */
+    for (int i = 0; i < 20; i++) { /* compiled again, but not for long */
         MF_SCOPE;
         mf_block_until_ready(mf_call(mf_jit(mf_partial(scaled, x)), a));
     }
@@ -342,7 +342,7 @@ TEST(other_functions_and_ops_are_kept_to_a_number)
     }
     CHECK(mf_cache_read().entries <= 4096 && mf_cache_read().ops <= 4096);
     traced = 0;
-    mf_block_until_ready(mf_call(mf_jit(mf_closure(scaled_by_number, &(int){ -1 })), x)); /* used now and then */
+    mf_block_until_ready(mf_call(mf_jit(mf_closure(scaled_by_number, &(int){ -1 })), x)); /* used from time to time */
     CHECK_EQ_INT(traced, 0);
     mf_clear_caches();
     CHECK_EQ_INT(mf_cache_read().entries + mf_cache_read().ops, 0);

@@ -1,4 +1,4 @@
-/* Log books: lines, TensorBoard's records taken apart by a parser of the test's own, curves as pictures, the table, and what goes wrong. */
+/* Logbooks: lines, TensorBoard's records (parsed by the test itself), curves as images, the table, and errors. */
 #include "check.h"
 
 #include <manyfold.h>
@@ -42,7 +42,7 @@ static size_t read_file(const char *path, char *out, size_t room)
     return n;
 }
 
-/* The first file of a folder whose name begins so. */
+/* The first file of a folder whose name begins with `prefix`. */
 static const char *find_file(const char *in, const char *prefix)
 {
     static char path[512];
@@ -169,8 +169,8 @@ static uint64_t le(const unsigned char *at, int size)
 
 typedef struct field {
     int number, wire;
-    uint64_t x;                 /* of a number */
-    const unsigned char *bytes; /* of what has a length: x */
+    uint64_t x;                 /* the value of a number, or the length */
+    const unsigned char *bytes; /* the bytes, if the field has a length */
 } field;
 
 static const unsigned char *varint(const unsigned char *at, const unsigned char *end, uint64_t *x)
@@ -184,7 +184,7 @@ static const unsigned char *varint(const unsigned char *at, const unsigned char 
     return NULL;
 }
 
-/* The field at `at`, and where the next begins; NULL: there is none. */
+/* Reads the field at `at` and returns where the next one begins; NULL if there is none. */
 static const unsigned char *next_field(const unsigned char *at, const unsigned char *end, field *f)
 {
     uint64_t key;
@@ -348,7 +348,7 @@ TEST(lines_are_added_and_nothing_is_lost)
     CHECK_CONTAINS(text, "{\"step\": 1, ");
 }
 
-/* A run to step 3, of which a resumed one takes up the last checkpoint at step 2, and a line that a killed process left. */
+/* A run to step 3 is resumed from its last checkpoint at step 2, after a line that a killed process left incomplete. */
 TEST(curves_go_on_where_a_run_is_resumed)
 {
     static char text[1 << 14];
@@ -379,7 +379,7 @@ TEST(curves_go_on_where_a_run_is_resumed)
     CHECK_EQ_INT(mf_logbook_close(b), MF_OK);
 }
 
-/* Numbers that JSON has not, and what is no line of a log book. */
+/* Numbers that JSON does not have, and lines that are not a logbook's. */
 TEST(earlier_lines_are_read_as_they_were_written)
 {
     CHECK_EQ_INT(mkdir(in_folder("earlier"), 0777), 0);
@@ -404,7 +404,7 @@ TEST(errors_come_from_the_next_call)
     MF_SCOPE;
     mf_set_error_hook(ignore, NULL);
     mf_logbook *b = mf_logbook_open(in_folder("errors"));
-    mf_status status = mf_logbook_write(b, 1, mf_dict("loss", mf_zeros(MF_SHAPE(3), MF_F32))); /* the thread may have been quick */
+    mf_status status = mf_logbook_write(b, 1, mf_dict("loss", mf_zeros(MF_SHAPE(3), MF_F32))); /* the thread may already have failed */
     (void)mf_logbook_table(b);
     CHECK_EQ_INT(status ? status : mf_logbook_write(b, 2, mf_dict("loss", 1)), MF_ERROR_TREE);
     CHECK_CONTAINS(said(), "loss: expected one number, found an array of shape (3,)");
@@ -424,7 +424,7 @@ TEST(errors_come_from_the_next_call)
     mf_set_error_hook(NULL, NULL);
 }
 
-/* A log book to look at, for the script that has TensorBoard read one. */
+/* A logbook for the script that reads one with TensorBoard. */
 TEST(folder_for_tensorboard)
 {
     const char *path = getenv("MF_TEST_LOGBOOK");

@@ -1,4 +1,4 @@
-/* Progress: what it prints to a file, and to a terminal. */
+/* The progress bar's output to a file, and to a terminal. */
 #include "check.h"
 
 #include <manyfold.h>
@@ -9,7 +9,7 @@
 
 static char text[1 << 14];
 
-/* What a loop prints on a descriptor that stands for stdout. */
+/* Runs a loop with a progress bar that prints to this descriptor as stdout. */
 static void loop(int out, int in, int steps, int done, const char *said, bool silent)
 {
     fflush(stdout);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The real TensorBoard reads what a log book wrote: every number at its step. Skipped where no Python has the package
-# (MF_TENSORBOARD_PYTHON names one that has).
+# TensorBoard itself reads a logbook's files: every number at its step. Skipped if no Python has the package (MF_TENSORBOARD_PYTHON names one that
+# has it).
 set -uo pipefail
 python=${MF_TENSORBOARD_PYTHON:-python3}
 "$python" -c 'import tensorboard' 2>/dev/null || { echo "SKIP: $python has no tensorboard"; exit 0; }

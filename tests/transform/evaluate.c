@@ -44,7 +44,7 @@ static void copy_rows(char *out, int64_t to, int64_t at, const char *in, int64_t
         memcpy(out + (size_t)(o * to + at) * inner, in + (size_t)(o * from) * inner, (size_t)from * inner);
 }
 
-/* Elements before a dimension, and bytes behind it. */
+/* The number of elements before a dimension, and of bytes after it. */
 static int64_t outer_of(const mf_type *t, int64_t axis)
 {
     int64_t n = 1;
@@ -61,7 +61,7 @@ static size_t inner_of(const mf_type *t, int64_t axis)
     return n;
 }
 
-/* Row i of src along axis, of n rows, into dst, and the way back. */
+/* Copies row i of n of src along an axis to dst, and the reverse. */
 static void take_row(char *dst, const char *src, const mf_type *slice, int64_t axis, int64_t n, int64_t i)
 {
     size_t inner = inner_of(slice, axis);
@@ -78,7 +78,7 @@ static void put_row(char *dst, const char *src, const mf_type *slice, int64_t ax
 
 static int64_t replicas_of(const mf_axis_env *env) { return env ? env->size * replicas_of(env->outer) : 1; }
 
-/* Distance between neighbours along a binder: inner axes run fastest. */
+/* The distance between neighbours along a binder: inner axes vary fastest. */
 static int64_t stride_of(const mf_axis_env *env, const mf_axis_env *binder)
 {
     int64_t stride = 1;
@@ -134,7 +134,7 @@ static int64_t group_of(const mf_intlist *groups, int64_t group_size, int64_t me
 
 /* ------------------------------------------------------------------ collectives */
 
-typedef struct step { /* one equation */
+typedef struct step { /* the evaluation of one equation */
     const mf_eqn *e;
     const mf_axis_env *env;
     const value *in;

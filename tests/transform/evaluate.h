@@ -8,8 +8,8 @@
 #include "ir/op.h"
 
 typedef struct value {
-    const mf_type *type; /* of one replica */
-    char *data;          /* malloc'ed: one a replica */
+    const mf_type *type; /* the type on one replica */
+    char *data;          /* malloc'ed: one value for each replica */
 } value;
 
 /* env: the axes in scope, whose product is the number of replicas. out: p->out_count fresh values. False with a message on stdout. */

@@ -1,5 +1,5 @@
-/* Custom derivatives, with rules whose programs are texts. custom_jvp doubles the tangent, custom_vjp triples the cotangent, so that a
- * rule that is passed over shows. */
+/* Custom derivatives, with rules given as texts. custom_jvp doubles the tangent, custom_vjp triples the cotangent, so a rule that is not
+ * used is detected. */
 #include "check.h"
 #include "ops/control/custom.h"
 #include "ops/params.h"
@@ -88,7 +88,7 @@ TEST(jvp_rule)
     mf_drop(rule);
 }
 
-/* Gradients of the sum of the call's result: 3 by x and x by w... where the rule says so. */
+/* Checks the gradients of the sum of the call's result: 3 by x and x by w, as the rule defines. */
 static void check_gradient(mf_program *p, int examples, bool shared)
 {
     mf_error_object *error = NULL;
@@ -171,7 +171,7 @@ TEST(vjp_rule_inside_vmap)
     mf_drop(rule);
 }
 
-/* Its tangents exist for the transpose only. */
+/* Its tangents exist only to be transposed. */
 TEST(no_forward_mode)
 {
     mf_error_object *error = NULL;

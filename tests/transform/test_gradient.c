@@ -1,4 +1,4 @@
-/* grad and value_and_grad as users call them: what may be differentiated, and what the gradients look like. */
+/* grad and value_and_grad as users call them: what can be differentiated, and the structure of the gradients. */
 #include "check_values.h"
 
 /* ---- allow_int */
@@ -92,7 +92,7 @@ TEST(states_by_filter)
     TEXT(mf_call(mf_jit(mf_grad(m, .states = params)), x), all);
     TEXT(mf_call(mf_value_and_grad(m, .states = head), x), "(32.0, {'head': {'bias': 1.0, 'kernel': 16.0}})");
     TEXT(mf_call(mf_grad(m, .states = head, .argnums = MF_INTS(0)), x), "({'head': {'bias': 1.0, 'kernel': 16.0}}, 6.0)");
-    TEXT(mf_state_value(mf_member_state(m, "seen")), "4"); /* written as in a plain call */
+    TEXT(mf_state_value(mf_member_state(m, "seen")), "4"); /* written once, as in a plain call */
     TEXT(mf_call(mf_grad(m), x), "6.0");
     mf_value summed = mf_call(mf_vmap(mf_grad(m, .states = head), .out_axes = 0), mf_stack(mf_list(x, x), 0));
     TEXT(summed, "{'head': {'bias': [1. 1.], 'kernel': [16. 16.]}}");
@@ -103,7 +103,7 @@ TEST(states_by_filter)
     FAILS(mf_call(mf_grad(m, .states = mf_path_contains("")), x), "no name is given");
 }
 
-/* A frozen encoder: the loop of the examples with a filter. */
+/* A frozen encoder: a training loop with a filter. */
 static mf_value descend(mf_value value, mf_value gradient) { return mf_sub(value, mf_mul(0.001, gradient)); }
 static mf_value error_of(void *m, mf_value x) { return mf_square(mf_sub(mf_call(*(mf_module *)m, x), 7.0)); }
 
@@ -161,7 +161,7 @@ static void check_written(mf_function (*wrapped)(mf_function f))
     TEXT(mf_call(wrapped(mf_grad(f, .states = mf_of_type(MF_BATCH_STATE), .argnums = MF_INTS(0))), x), "({'0': 10.0}, [43. 43.])");
     TEXT(mf_state_value(s[0]), "43.0");
     FAILS(mf_call(wrapped(mf_grad(mf_closure(writes_and_fails, (mf_state(*)[2])s), .states = mf_everything())), x), "had shape float32[7]");
-    TEXT(mf_state_value(s[0]), "43.0"); /* an error leaves them as they were */
+    TEXT(mf_state_value(s[0]), "43.0"); /* an error leaves the states unchanged */
     TEXT(mf_state_value(s[1]), "5.0");
 }
 

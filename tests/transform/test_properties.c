@@ -1,4 +1,4 @@
-/* What must hold of every transform, tried on the programs of programs.txt with the evaluator of evaluate.h. */
+/* Properties that every transform must have, tested on the programs of programs.txt with the evaluator of evaluate.h. */
 #include "check.h"
 #include "transform/evaluate.h"
 #include "transform/rules/sweep.h"
@@ -334,7 +334,7 @@ static void try_vmap(const subject *s)
     }
 }
 
-/* The innermost axis of the environment by vmap, against its replicas. */
+/* Compares vmap over the innermost axis of the environment with its replicas. */
 static void try_named(const subject *s, bool batched)
 {
     int in_axis[MOST], out_axis[MOST] = { 0 };
@@ -348,7 +348,7 @@ static void try_named(const subject *s, bool batched)
         complain(s, "named vmap", error);
         return;
     }
-    for (int i = 0; i < s->p->in_count; i++) { /* with the batch in front both layouts are one */
+    for (int i = 0; i < s->p->in_count; i++) { /* with the batch axis first both layouts are the same */
         in[i] = value_new(s->in[i].type, s->replicas);
         alone[i] = value_new(s->in[i].type, outer);
         memcpy(in[i].data, s->in[i].data, (size_t)(s->in[i].type->bytes * s->replicas));
@@ -496,7 +496,7 @@ static bool vmap_once(const subject *s)
     return b;
 }
 
-/* Every allocation fails once: an error comes back each time, and nothing is lost or used after its end (the sanitizers watch). */
+/* Every allocation fails once: each time the result is an error, and nothing leaks or is used after it was freed (the sanitizers check). */
 static void fail_each(subject *s)
 {
     bool (*once[2])(const subject *) = { vjp_once, vmap_once };
@@ -505,7 +505,7 @@ static void fail_each(subject *s)
         return;
     }
     for (int way = strstr(s->properties, "vjp") ? 0 : 1; way < 2; way++)
-        for (int n = 1, good = 0; good < 40; n++) { /* pruning may do without: a few successes are not the end */
+        for (int n = 1, good = 0; good < 40; n++) { /* pruning may succeed without an allocation, so a few successes do not end the loop */
             mf_alloc_fail_after(n);
             good = once[way](s) ? good + 1 : 0;
         }

@@ -1,4 +1,4 @@
-/* Trees: making, indexing, changing, mapping, records, statics. */
+/* Trees: creation, indexing, changes, mapping, records, static data. */
 #include "tree/tree.h"
 #include "base/memory/alloc.h"
 #include "check.h"
@@ -86,7 +86,7 @@ TEST(unpacking)
     CHECK_EQ_INT(mf_item_i64(t), 5);
 }
 
-/* Unpacked inside a scope into a variable outside: the stale handle says so. */
+/* Unpacked inside a scope into a variable outside: using it is an error of a stale handle. */
 TEST(unpacked_into_a_longer_life)
 {
     mf_value a, b;
@@ -253,7 +253,7 @@ static mf_value build_all(void)
     return mf_tuple(mf_get(t, "w", 1), mf_tree_unflatten(t, mf_tree_leaves(t)), mf_tree_map(same, t));
 }
 
-/* Every allocation fails once: the value is an error or whole, and nothing leaks (the sanitizer says). */
+/* Every allocation fails once: the value is an error or complete, and nothing leaks (the sanitizer checks). */
 TEST(out_of_memory_anywhere)
 {
     int whole = 0;

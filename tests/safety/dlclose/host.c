@@ -1,4 +1,4 @@
-/* A host that loads the library, uses it in the way named, gives it back with dlclose, and goes on. */
+/* A host program that loads the library, uses it in the way that its argument names, unloads it with dlclose, and continues. */
 #include <manyfold.h>
 
 #include <dlfcn.h>
@@ -48,7 +48,7 @@ static void *thread(void *unused)
     if (compute() != 1e6)
         exit((fputs("another number\n", stderr), 1));
     pthread_barrier_wait(&met);
-    pthread_barrier_wait(&met); /* the library has been given back */
+    pthread_barrier_wait(&met); /* the library has been unloaded */
     return unused;
 }
 

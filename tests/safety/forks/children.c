@@ -1,5 +1,5 @@
-/* Every public function in a child of its own, forked while threads of the parent are in calls and so hold the library's locks: its
- * result is the error that says so, it comes at once, and no lock is asked for on the way. A child may end in each way that there is. */
+/* Every public function, called in a child that is forked while threads of the parent are in calls and hold the library's locks: it returns
+ * the error for forked children at once and takes no lock. A child may exit in every way. */
 #include <manyfold.h>
 
 #include <dlfcn.h>
@@ -13,15 +13,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const char *_Atomic function_now; /* in a child: what is being called */
+static const char *_Atomic function_now; /* in a child: the function that is being called */
 
-/* ---- locks: the library's calls come here first */
-#if defined MF_SANITIZED_THREADS || defined MF_SANITIZED_ADDRESS /* whose forks take a second */
+/* ---- locks: interposed before the library's calls */
+#if defined MF_SANITIZED_THREADS || defined MF_SANITIZED_ADDRESS /* a fork takes a second with these */
 enum { IN_A_CHILD = 20 };
 #else
 enum { IN_A_CHILD = 1 };
 #endif
-#ifndef MF_SANITIZED_THREADS /* whose own come first */
+#ifndef MF_SANITIZED_THREADS /* which interposes locks itself */
 static void forbid(const char *what)
 {
     const char *name = atomic_load(&function_now);
@@ -173,7 +173,7 @@ static int in_a_child(int i, int way)
 
 static mf_value twice(mf_value x) { return mf_add(x, x); }
 
-/* Who forks before the first call may use the library on both sides. */
+/* A process that forks before its first call may use the library in both processes. */
 static int before_first_use(void)
 {
     pid_t child = fork();
