@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Checks that names are unique in src/: no two files have the same name, no type is defined twice, no folder holds many more than a dozen
-sources; and that the files named in comments and documents exist, so that a renaming includes them.
+sources; that include guards are the paths of their headers; and that the files named in comments and documents exist, so that a renaming
+includes them.
 
 Drivers of one interface (the folders below backend/ and comm/) may use the same names.
 Prints a line for each violation and then exits with 1.
@@ -16,6 +17,7 @@ MOST_SOURCES = 13
 TYPE = re.compile(r"^typedef\s+(?:struct|enum|union)\s*\w*\s*\{(?:[^\n]*\}|.*?^\})\s*(\w+)\s*;|^typedef\s[^\n;{]*\(\*(\w+)\)", re.M | re.S)
 
 
+GUARD = re.compile(r"^#ifndef (\w+)\n#define \1$", re.M)
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
 QUOTED = re.compile(r"`[^`\n]*`")
 FILE = re.compile(r"(?<![\w./<*$-])(?:\w+/)*\w+\.(?:c|h|inc|def|cpp|py|sh)(?![\w(])")
@@ -49,6 +51,18 @@ def missing_files():
             if name not in there and name not in ELSEWHERE and name not in INVENTED]
 
 
+def guards():
+    for folder, _, names in os.walk(os.path.join(ROOT, "src")):
+        for name in names:
+            path = os.path.relpath(os.path.join(folder, name), os.path.join(ROOT, "src"))
+            if name.endswith(".h"):
+                with open(os.path.join(folder, name), encoding="utf-8") as file:
+                    found = GUARD.search(file.read())
+                wanted = "MF_" + re.sub(r"[/.]", "_", path).upper()
+                if not found or found.group(1) != wanted:
+                    yield f"src/{path}: the include guard is {found.group(1) if found else 'missing'}, not {wanted}"
+
+
 def driver_of(path):
     parts = path.split("/")
     return parts[1] + "/" + parts[2] if parts[1] in DRIVERS and len(parts) > 3 else None
@@ -77,6 +91,7 @@ def main():
     breaches += [f"{name}: a type defined twice: {' '.join(places)}" for name, places in types.items() if len(places) > 1]
     breaches += [f"{folder}: {len(places)} sources, more than {MOST_SOURCES}" for folder, places in sources.items()
                  if len(places) > MOST_SOURCES and "kernels" not in folder]
+    breaches += guards()
     breaches += missing_files()
     for line in breaches:
         print(line)

@@ -1,6 +1,6 @@
 /* Helpers that the dataset readers share: IDX files as raw bytes, and datasets of labelled images. */
-#ifndef MANYFOLD_DATA_IDX_H
-#define MANYFOLD_DATA_IDX_H
+#ifndef MF_DATA_IDX_H
+#define MF_DATA_IDX_H
 
 #include <manyfold.h>
 

@@ -1,6 +1,6 @@
 /* Declarations of every op, generated from ops.def. */
-#ifndef MF_OPS_ROWS_H
-#define MF_OPS_ROWS_H
+#ifndef MF_OPS_OPS_H
+#define MF_OPS_OPS_H
 
 #include "ir/op.h"
 #include "ops/params.h"

@@ -2,8 +2,8 @@
  * Invariants: arguments that would make a plugin abort the process are rejected before it is called; a plugin's error keeps its own
  * words; calls over several devices, which may meet in collectives, begin one at a time, each on all of its devices, and at most
  * PJRT_IN_FLIGHT are in flight; of other calls at most PJRT_UNREAD are, so results that nobody reads take no more memory than that. */
-#ifndef MF_BACKEND_PJRT_H
-#define MF_BACKEND_PJRT_H
+#ifndef MF_BACKEND_PJRT_PJRT_H
+#define MF_BACKEND_PJRT_PJRT_H
 
 #include "backend/pjrt/pjrt_api.h"
 #include "array/array.h"

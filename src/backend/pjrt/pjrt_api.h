@@ -2,8 +2,8 @@
  * which takes a pointer to its arguments and returns an error or NULL.
  * Invariants: members are only ever appended, so the table's size says which functions a plugin has, and the size at the front of an
  * argument struct says which members its caller knows. */
-#ifndef MF_BACKEND_PJRT_API_H
-#define MF_BACKEND_PJRT_API_H
+#ifndef MF_BACKEND_PJRT_PJRT_API_H
+#define MF_BACKEND_PJRT_PJRT_API_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* Image files, decoded to bytes. Uses the public API only. */
-#ifndef MF_DATA_IMAGE_FILES_H
-#define MF_DATA_IMAGE_FILES_H
+#ifndef MF_DATA_IMAGES_IMAGE_FILES_H
+#define MF_DATA_IMAGES_IMAGE_FILES_H
 
 #include <manyfold.h>
 #include <stdio.h>

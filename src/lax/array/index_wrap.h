@@ -1,6 +1,6 @@
 /* Index arrays as gather and scatter need them. */
-#ifndef MF_LAX_INDEX_WRAP_H
-#define MF_LAX_INDEX_WRAP_H
+#ifndef MF_LAX_ARRAY_INDEX_WRAP_H
+#define MF_LAX_ARRAY_INDEX_WRAP_H
 
 #include "lax/wrap.h"
 

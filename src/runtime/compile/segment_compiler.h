@@ -4,8 +4,8 @@
  * Contract: kernels are immutable after compile, and several threads may run one at once, each with its own scratch. Operands and
  * results are contiguous, and aligned only as their elements require. A result pointer is disjoint from all operands or, where alias[o]
  * == i and the runtime chose so, equal to operand i. */
-#ifndef MF_RUNTIME_SEGMENT_COMPILER_H
-#define MF_RUNTIME_SEGMENT_COMPILER_H
+#ifndef MF_RUNTIME_COMPILE_SEGMENT_COMPILER_H
+#define MF_RUNTIME_COMPILE_SEGMENT_COMPILER_H
 
 #include "ir/op.h"
 

@@ -1,6 +1,6 @@
 /* The state of cutting a program into steps (pjrt_cut.c), shared with pjrt_cut_program.c, which makes the steps' programs. */
-#ifndef MF_BACKEND_PJRT_PROGRAMS_CUT_H
-#define MF_BACKEND_PJRT_PROGRAMS_CUT_H
+#ifndef MF_BACKEND_PJRT_PROGRAMS_PJRT_CUT_H
+#define MF_BACKEND_PJRT_PROGRAMS_PJRT_CUT_H
 
 #include "backend/pjrt/pjrt.h"
 #include "ir/build.h"

@@ -6,8 +6,8 @@
  * Every call runs on the calling thread alone; the caller splits the work. The library is loaded at the first creation, never before.
  * NULL from a create function means that this machine or this library cannot do it, and the caller needs another way. oneDNN picks its
  * code by instruction set, so its results may differ in the last bits between kinds of machines. */
-#ifndef MF_BACKEND_NATIVE_KERNELS_DNNL_H
-#define MF_BACKEND_NATIVE_KERNELS_DNNL_H
+#ifndef MF_BACKEND_NATIVE_KERNELS_DNNL_DNNL_H
+#define MF_BACKEND_NATIVE_KERNELS_DNNL_DNNL_H
 
 #include <manyfold/base.h>
 #include <stdbool.h>

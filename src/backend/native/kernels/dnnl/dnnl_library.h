@@ -1,7 +1,7 @@
 /* oneDNN as an optional library: its functions by pointers, opening it at the first use, entering and leaving it. 2.x and 3.x differ in
  * how memory and primitive descriptors are made; only the files of this folder know. */
-#ifndef MF_BACKEND_NATIVE_KERNELS_DNNL_LIBRARY_H
-#define MF_BACKEND_NATIVE_KERNELS_DNNL_LIBRARY_H
+#ifndef MF_BACKEND_NATIVE_KERNELS_DNNL_DNNL_LIBRARY_H
+#define MF_BACKEND_NATIVE_KERNELS_DNNL_DNNL_LIBRARY_H
 
 #include <oneapi/dnnl/dnnl.h>
 #include <stdbool.h>
