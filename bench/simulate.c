@@ -8,8 +8,8 @@
  * The model: a message costs OVERHEAD on each end's processor and LATENCY on the network; its bytes flow at BANDWIDTH, in both directions
  * at the same time. A large message is offered first and sent when the receiver is ready (rendezvous), as in src/comm. Partial results are
  * added at COMBINE. Some processes may be slow in all of this. One process may be dead: a process that waits for it asks after ASKED, gets
- * an error, fails, and answers later questions with that error. Not modelled: links that several pairs share, and other work of a process.
- * */
+ * an error, fails, and answers later questions with that error. Not modelled: links that several pairs share, and other work of a
+ * process. */
 #include "runtime/collectives/collectives.h"
 #include "runtime/collectives/schedule/relay_schedule.h"
 

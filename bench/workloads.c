@@ -4,8 +4,8 @@
  *     workloads [--devices 8] --list | --small | [--repeat 7] --only NAME...
  *
  * --list prints the names, --small the names that the test suite runs; --only needs no driver. first_call_NAME requests the time of a
- * workload's first call. In a job, each process has --devices devices; process 0 reads, answers, and tells the others the number of calls.
- * */
+ * workload's first call. In a job, each process has --devices devices; process 0 reads, answers, and tells the others the number of
+ * calls. */
 #include "workloads/workload.h"
 
 #include <stdio.h>

@@ -102,8 +102,8 @@ static inline mf_value snn_tick(void *trainer, mf_value nothing, mf_value x)
     return mf_tuple(nothing, mf_tuple(voltage, mf_mean(snn_value(((snn_trainer *)trainer)->model, "lif/spikes"))));
 }
 
-/* images (n, height, width), labels (n) -> (loss, {"loss", "accuracy", "spikes"}). The logits are the readout voltages averaged over time.
- * */
+/* images (n, height, width), labels (n) -> (loss, {"loss", "accuracy", "spikes"}). The logits are the readout voltages averaged over
+ * time. */
 static inline mf_value snn_loss(void *trainer, mf_value images, mf_value labels)
 {
     snn_trainer *t = trainer;

@@ -21,8 +21,8 @@ mf_status mf_replace_end(mf_replacement *r, mf_status status);
 typedef mf_status (*mf_writer)(FILE *f, const char *path, const void *context);
 /* mf_replace_begin, `write`, mf_replace_end. */
 mf_status mf_replace_file(const char *path, mf_writer write, const void *context);
-/* Makes an error in the innermost scope, for functions that return a status. The scope reports it when it closes; mf_exit_status counts it.
- * */
+/* Makes an error in the innermost scope, for functions that return a status. The scope reports it when it closes; mf_exit_status counts
+ * it. */
 mf_status mf_io_fail(mf_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Fails with the error that the file cannot be written, from errno. */
 mf_status mf_unwritable(const char *path);

@@ -4,8 +4,8 @@
 
 #include <manyfold.h>
 
-/* Whether a file looks like safetensors by its first bytes: an 8-byte header length below 2^32, then a brace. False if it cannot be read.
- * */
+/* Whether a file looks like safetensors by its first bytes: an 8-byte header length below 2^32, then a brace. False if it cannot be
+ * read. */
 bool mf_is_safetensors(const char *path);
 /* A dict of the arrays whose names are leaves of `like`. If the file has others, the first of them is in the dict too, with the value 0, so
  * that mf_leaves_fit finds it. */

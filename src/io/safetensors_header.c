@@ -1,6 +1,6 @@
 /* Parses and validates the header of a safetensors file. Invariant: in an accepted header every name occurs once, every byte behind the
- * header belongs to exactly one tensor, and the size of a tensor follows from its dtype and shape; an error names the file and the offset.
- * */
+ * header belongs to exactly one tensor, and the size of a tensor follows from its dtype and shape; an error names the file and the
+ * offset. */
 #include "io/safetensors_header.h"
 
 #include "io/json.h"
@@ -213,8 +213,8 @@ static int by_place(const void *a, const void *b)
     return x->end < y->end ? -1 : x->end > y->end;
 }
 
-/* Checks that names are unique and that the tensors cover the bytes behind the header without gaps or overlaps. Returns an error or unset.
- * */
+/* Checks that names are unique and that the tensors cover the bytes behind the header without gaps or overlaps. Returns an error or
+ * unset. */
 static mf_value check_places(st_file *f)
 {
     uint64_t at = 0;

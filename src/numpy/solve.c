@@ -75,8 +75,8 @@ static mf_value rows_permuted(mf_value x, mf_value permutation)
     return mf_take_along_axis(x, mf_broadcast_to(mf_expand_dims(permutation, -1), mf_shape_of(x)), mf_ndim(x) - 2);
 }
 
-/* Solves a x = b by the LU factors of a. NaN if the factors are not finite: some BLAS libraries skip products with 0, which would hide it.
- * */
+/* Solves a x = b by the LU factors of a. NaN if the factors are not finite: some BLAS libraries skip products with 0, which would hide
+ * it. */
 static mf_value lu_solve(mf_value factors, mf_value b)
 {
     mf_value lu = mf_get(factors, 0), x = rows_permuted(b, mf_get(factors, 2));

@@ -1,6 +1,6 @@
 /* Optimisers over models: nnx.Optimizer, a module that contains the model and the optimiser's state; and Flax's TrainState, a dict. Both
- * pass through transforms as trees. Invariant: an update changes everything (parameters, optimiser state, step) or, if it fails, nothing.
- * */
+ * pass through transforms as trees. Invariant: an update changes everything (parameters, optimiser state, step) or, if it fails,
+ * nothing. */
 #include "optim/transformation.h"
 
 #include <string.h>

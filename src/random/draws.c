@@ -294,8 +294,8 @@ mf_value(mf_random_randint)(mf_value key, mf_shape shape, mf_value low, mf_value
     return mf_call(mf_jit(mf_closure(random_randint, &d)), key, mf_astype(low, dtype), mf_astype(high, dtype));
 }
 
-/* Shuffles x along an axis, stored in d->dtype, by sorting with random keys; repeated until a tie of keys is unlikely to bias the result.
- * */
+/* Shuffles x along an axis, stored in d->dtype, by sorting with random keys; repeated until a tie of keys is unlikely to bias the
+ * result. */
 static mf_value random_permutation(void *context, mf_value key, mf_value x)
 {
     draw *d = context;

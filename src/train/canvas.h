@@ -1,5 +1,5 @@
-/* A canvas that draws to pixels and to SVG at the same time. Coordinates are pixels from the upper left corner. Uses the public API only.
- * */
+/* A canvas that draws to pixels and to SVG at the same time. Coordinates are pixels from the upper left corner. Uses the public API
+ * only. */
 #ifndef MF_TRAIN_CANVAS_H
 #define MF_TRAIN_CANVAS_H
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A C program in which every public function gets C numbers for its values, by the prototypes that scripts/lift.py reads. It is compiled, not run."""
+"""Prints a C program in which every public function gets C numbers for its values, by the prototypes that scripts/lift.py reads. It is compiled, not run."""
 import os
 import re
 import sys

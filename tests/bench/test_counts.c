@@ -1,7 +1,7 @@
-/* What a call of each workload of the benchmark costs, in counts that no machine changes: counts.<backend>.txt has a line for each, and
- * one that grows or shrinks fails here, so that a fusion, an alias or a copy that is lost shows although every result is still right.
- * To write them anew after a change that is meant: MF_GOLDEN_WRITE=1 build/tests/bench/test_counts, and with MF_BACKEND=reference; then read
- * the difference.
+/* The cost of a call of each workload of the benchmark, in counts that do not depend on the machine. counts.<backend>.txt has a line for
+ * each workload; a count that changes fails the test, so that a lost fusion or alias, or an additional copy, is noticed although the
+ * results are right. To update the files after an intended change: MF_GOLDEN_WRITE=1 build/tests/bench/test_counts, and again with
+ * MF_BACKEND=reference; then review the difference.
  *     equations    of all programs that the first call loads, after the passes; the bodies of maps, branches and loops count once
  *     steps        that compute them: kernels, and what moves elements
  *     copies       steps that only move elements

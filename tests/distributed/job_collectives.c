@@ -1,5 +1,5 @@
-/* Every collective over the processes of a real job has the bits of one process: each process computes the whole answer alone, on as
- * many devices as the job has, and holds its own rows beside it.
+/* Every collective over the processes of a real job gives the bits of one process: each process computes the whole answer alone, on as many
+ * devices as the job has, and compares its own rows with it.
  * Jobs: 4+4 3+5 2+2+2+2 1+1+1+1+1+1+1+1 */
 #include "check.h"
 

@@ -1,4 +1,4 @@
-/* Checkpoints by step of a job, written while its processes go on with maps over one another; read again, and removed.
+/* A job's checkpoints by step, written while its processes continue with maps over all of them; loaded again, and removed.
  * Jobs: 4+4 2+1+3 */
 #include <manyfold.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* Host values between processes.
+/* The exchange of host values between processes (multihost_utils).
  * Jobs: 4+4 3+5 2+1+1+2 */
 #include "check.h"
 

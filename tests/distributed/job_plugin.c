@@ -1,5 +1,5 @@
-/* A plugin in several processes: which node it is told that it is, the store of keys that it is given, and what runs on its devices, which are
- * each process's own. The plugin is the fake one, which computes nothing.
+/* A plugin in several processes: the node number and the key-value store that it gets, and programs on its devices, which belong to each
+ * process alone. The plugin is the fake one, which computes nothing.
  * Jobs: 1+1 2+1+1 */
 #include "check.h"
 #include "fake/fake_plugin.h"

@@ -1,5 +1,5 @@
-/* A model that several processes train together, each on the devices of a plugin: a map over its own devices, and between processes the mean
- * of what all have. Beside the same training as one map over the CPU's devices of all. XLA's CPU plugin; skipped where there is none.
+/* Several processes train one model, each on the devices of a plugin: a map over the process's own devices, and then the mean over
+ * processes. Compared with the same training as one map over all processes' CPU devices. Uses XLA's CPU plugin; skipped if there is none.
  * Jobs: 2+2 1+3 */
 #include "pjrt/cpu_plugin.h"
 

@@ -1,4 +1,4 @@
-/* Processes that do not do the same: each of them hears of it, and the next call is a good one again.
+/* Processes that do different things: each of them gets an error, and the next call works again.
  * Jobs: 4+4 3+5 2+2+2+2 */
 #include "check.h"
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes the fuzzers' first corpora beside this file: corpus/<target>/. The same files each time; run it after a change of what it reads.
+"""Writes the fuzzers' initial corpora to corpus/<target>/ in this folder. The output is deterministic; run it again after its inputs change.
 
-Programs: those of tests/transform/programs.txt that stand alone. Arrays and data sets: one small file for every way they may be laid out.
-A crash that `make fuzz` finds is added by hand, under the name of what was wrong.
+Programs: those of tests/transform/programs.txt that are self-contained. Arrays and data sets: one small file for every possible layout.
+A crash that `make fuzz` finds is added by hand, under a name that describes the bug.
 """
 import gzip
 import io

@@ -1,17 +1,17 @@
-/* Golden files: texts of programs, what is done to them, and what must come out.
+/* Golden files: texts of programs, the steps applied to them, and the expected results.
  *
  *     # a comment, up to the first case
  *     === name: steps [i=8, j=2]
- *     the text that goes in
+ *     the input text
  *     ---
- *     what must come out
+ *     the expected result
  *
- * Steps, separated by commas: `parse` alone, or the names of passes (inline dce fold simplify cse products optimize), in order; what comes out is
- * the printed program, or the message of the first error. The axes in brackets are in scope, the outermost first, bound by maps over
+ * Steps, separated by commas: `parse` alone, or the names of passes (inline dce fold simplify cse products optimize), in order; what comes
+ * out is the printed program, or the message of the first error. The axes in brackets are in scope, the outermost first, bound by maps over
  * devices. Every program that comes out is verified, and its text must read back as an equal program.
  *
- * To write the files anew after a change that is meant: MF_GOLDEN_WRITE=1 build/tests/ir/test_golden (and passes/test_passes);
- * then read the difference. */
+ * To update the files after an intended change: MF_GOLDEN_WRITE=1 build/tests/ir/test_golden (and passes/test_passes);
+ * then review the difference. */
 #ifndef MF_TESTS_GOLDEN_H
 #define MF_TESTS_GOLDEN_H
 

@@ -1,6 +1,6 @@
 """Known answers of jax.pmap on 8 CPU devices, and of vmap with an axis name. Run with jax 0.4.35 (nested maps work there).
 
-Every case is an expression: what stands behind the `#` is the source that was evaluated.
+Every case is an expression; its source is behind the `#`.
 Writes pmap.txt (the examples, axes, gradients), collectives.txt (one name and several) and narrow.txt (sums of 16-bit floats).
 """
 import os

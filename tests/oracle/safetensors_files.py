@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Small safetensors files by the format's own library (safetensors 0.8.0, numpy 2.4.6), which io/test_safetensors reads, into safetensors/.
 
-    safetensors_files.py                writes them anew
-    safetensors_files.py --read FILE    what that library reads there, a line a tensor: name, dtype, shape, bytes in hexadecimal
+    safetensors_files.py                writes the files
+    safetensors_files.py --read FILE    prints what that library reads, one line per tensor: name, dtype, shape, bytes in hexadecimal
 
-The C test builds the same arrays, and what it writes has to be these files, byte by byte.
+The C test builds the same arrays, and the files that it writes must equal these byte for byte.
 """
 import json
 import pathlib

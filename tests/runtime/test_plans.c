@@ -1,8 +1,7 @@
-/* What compiling decides, as text: which equations share a segment, what is computed once for all devices, whose memory is taken over,
- * when a value is used last. plans/<name>.<backend>.plan holds the plan of each program below; a fusion or an alias that stops happening
- * shows here. To write them anew after a change that is meant: MF_GOLDEN_WRITE=1 build/tests/runtime/test_plans, and with
- * MF_BACKEND=reference; then read the difference. Every plan reads back as the same text and passes the verifier, which refuses those at
- * the end. */
+/* The compiler's decisions, as text: which equations share a segment, what is computed once for all devices, which memory is reused, when a
+ * value is last used. plans/<name>.<backend>.plan has the plan of each program below; a lost fusion or alias is noticed here. To update the
+ * files after an intended change: MF_GOLDEN_WRITE=1 build/tests/runtime/test_plans, and again with MF_BACKEND=reference; then review the
+ * difference. Every plan survives a round trip as the same text and passes the verifier, which rejects the plans at the end. */
 #include "golden.h"
 
 #include "runtime/plan/plan.h"

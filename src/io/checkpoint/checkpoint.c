@@ -426,8 +426,8 @@ static mf_value load_part(mf_checkpoint *c, const char *path, const char *name, 
     return mf_get(file, name);
 }
 
-/* Loads the wanted rows of a shard to pieces[leaf * c->shards + shard]; pieces that are not wanted stay unset. Returns an error or unset.
- * */
+/* Loads the wanted rows of a shard to pieces[leaf * c->shards + shard]; pieces that are not wanted stay unset. Returns an error or
+ * unset. */
 static mf_value load_shard(mf_checkpoint *c, const wanted *w, int64_t shard, mf_value *pieces)
 {
     char path[PATH];

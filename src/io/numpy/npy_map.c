@@ -1,5 +1,5 @@
-/* .npy files as a source: memory-mapped and read row by row. Invariant: a header is checked against the file's size before any row is read.
- * */
+/* .npy files as a source: memory-mapped and read row by row. Invariant: a header is checked against the file's size before any row is
+ * read. */
 #include "io/numpy/npy.h"
 
 #include "io/regular.h"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Rows for children.c, one for every function that the public headers declare: from gcc's list of prototypes (-aux-info) on stdin to
-FUNCTION(name, call, is_error) on stdout. The call gets arguments of the right types; is_error(r) is whether its result is the error that the
-child of a fork has to get, by the type of the result."""
+"""Generates rows for children.c, one for every function that the public headers declare: reads gcc's list of prototypes (-aux-info) from stdin and
+prints FUNCTION(name, call, is_error). The call has arguments of the right types; is_error(r) tells, depending on the result's type, whether the
+result is the error that a forked child must get."""
 import re
 import sys
 
