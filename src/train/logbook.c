@@ -344,7 +344,7 @@ mf_logbook *mf_logbook_open_opt(const char *folder, const mf_logbook_options *o)
     MF_LAYER;
     MF_SCOPE;
     mf_logbook *b = calloc(1, sizeof *b);
-    char *copy = b ? strdup(folder) : NULL;
+    char *copy = b ? strdup(folder ? folder : "") : NULL; /* which cannot be made, and says so */
     if (!copy) {
         free(b);
         return &no_logbook;

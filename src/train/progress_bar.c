@@ -31,7 +31,7 @@ mf_progress *mf_progress_open_opt(const char *label, int64_t steps, const mf_pro
     mf_progress *p = calloc(1, sizeof *p);
     if (!p)
         return NULL;
-    p->label = strdup(label);
+    p->label = strdup(label ? label : "");
     p->unit = strdup(o && o->unit ? o->unit : "steps");
     p->steps = steps;
     p->done = p->before = o ? o->done : 0;

@@ -314,6 +314,10 @@ TEST(errors_name_the_folder_and_the_member)
     MF_SCOPE;
     new_folder();
     mf_set_error_hook(ignore, NULL);
+    mf_checkpoint_manager *none = mf_checkpoint_manager_open(NULL);
+    CHECK_EQ_INT(mf_checkpoint_manager_save(none, 1, numbers(1)), MF_ERROR_IO);
+    CHECK_CONTAINS(said(), "cannot be made");
+    (void)mf_checkpoint_manager_close(none);
     mf_checkpoint_manager *m = mf_checkpoint_manager_open(in_folder("c"));
     CHECK_CONTAINS(mf_error(mf_checkpoint_manager_restore(m, -1, numbers(0))), "c: there is no complete checkpoint");
     CHECK_CONTAINS(mf_error(mf_checkpoint_manager_restore(m, 3, numbers(0))), "c/3/index.npz: cannot be read");

@@ -418,6 +418,9 @@ TEST(errors_come_from_the_next_call)
     CHECK_CONTAINS(said(), "/proc/nowhere/logs: cannot be made");
     CHECK(mf_logbook_close(b) != MF_OK);
     CHECK_CONTAINS(said(), "/proc/nowhere/logs/curves");
+    b = mf_logbook_open(NULL);
+    CHECK_EQ_INT(mf_logbook_write(b, 1, 1.0), MF_ERROR_IO);
+    (void)mf_logbook_close(b);
     CHECK_EQ_INT(mf_logbook_close(NULL), MF_OK);
     while (said()) {
     }

@@ -186,7 +186,7 @@ mf_checkpoint_manager *mf_checkpoint_manager_open_opt(const char *folder, const 
         m->options = *o;
     (void)pthread_mutex_init(&m->lock, NULL);
     (void)pthread_cond_init(&m->changed, NULL);
-    m->folder = strdup(folder);
+    m->folder = strdup(folder ? folder : ""); /* which cannot be made, and says so */
     bool forked = is_forked();
     m->processes = forked ? 1 : mf_process_count();
     m->rank = forked ? 0 : mf_process_index();
