@@ -1,6 +1,6 @@
 /* So many processes that not all pairs communicate: reductions and gathers are relayed, and give the bits of one process, which each
- * process computes for comparison; and if one process does something else, all get an error. Jobs: 2+2+2+2+2+2+2+2+2+2+2+2+2+2+2+2
- * 3+1+2+1+1+3+2+1+2+1+1+1+2+1+1+2+1+1 */
+ * process computes for comparison; and if one process does something else, all get an error. CMake reads the next line:
+ * Jobs: 2+2+2+2+2+2+2+2+2+2+2+2+2+2+2+2 3+1+2+1+1+3+2+1+2+1+1+1+2+1+1+2+1+1 */
 #include "check.h"
 
 #include "runtime/comm.h"
