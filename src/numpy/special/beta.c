@@ -35,11 +35,10 @@ static mf_value next_convergent(mf_value carry)
 /* The fraction that is multiplied by x^a (1 - x)^b / (a B(a, b)). */
 static mf_value continued_fraction(mf_value a, mf_value b, mf_value x, mf_value usual)
 {
-    mf_value one = mf_ones_like(x), c = one, d = mf_zeros_like(x);
     mf_value first = mf_sub(1, mf_div(mf_mul(mf_add(a, b), x), mf_add(a, 1)));
     mf_value tiny = mf_scalar(mf_dtype_of(x) == MF_F64 ? DBL_MIN : (double)FLT_MIN, mf_dtype_of(x));
-    d = mf_reciprocal(mf_where(mf_less(mf_abs(first), tiny), tiny, first));
-    mf_value carry = mf_tuple(usual, mf_scalar(0, mf_dtype_of(x)), c, d, d, a, b, x);
+    mf_value d = mf_reciprocal(mf_where(mf_less(mf_abs(first), tiny), tiny, first));
+    mf_value carry = mf_tuple(usual, mf_scalar(0, mf_dtype_of(x)), mf_ones_like(x), d, d, a, b, x);
     return mf_get(mf_while(is_open, next_convergent, carry), 4);
 }
 
