@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* Outside maps: compares the rows of an array along its leading axis, one per device. */
-static mf_value check_ops(const mf_array *a, const char *leaf)
+static mf_value check_rows(const mf_array *a, const char *leaf)
 {
     mf_error_object *error = mf_array_wait(a);
     if (error)
@@ -39,7 +39,7 @@ static mf_value check_leaf(mf_object *o, const char *axis_name, const char *leaf
         return x;
     const mf_array *a = mf_trace_current() ? NULL : (const mf_array *)mf_handle_get_as(x.handle, &mf_array_class);
     if (!axis_name)
-        return a ? check_ops(a, leaf) : mf_fail(MF_ERROR_AXIS, "check_replicated: inside a map it needs the axis name");
+        return a ? check_rows(a, leaf) : mf_fail(MF_ERROR_AXIS, "check_replicated: inside a map it needs the axis name");
     const char *name = mf_intern(axis_name);
     mf_replicated_params p = { mf_names_intern(&name, 1), mf_intern(leaf) };
     return mf_bind(&mf_op_check_replicated, &p, 1, x);
