@@ -56,6 +56,20 @@ mf_value(mf_unreplicate)(mf_value tree)
 
 /* ---- shards */
 
+/* What each leaf of a batch must have: a batch axis with `rows` rows (-1: any number), a multiple of `devices`. Paths are made only for the
+ * message about a leaf that has none. */
+typedef struct batch_axis {
+    int64_t devices, rows, padded; /* padded: the number of rows after padding */
+    bool *wrong;                   /* set when a leaf does not fit */
+} batch_axis;
+
+static bool fits(const batch_axis *b, mf_shape s)
+{
+    bool fit = s.rank > 0 && s.rank < MF_MAX_RANK && (b->rows < 0 || s.dims[0] == b->rows) && s.dims[0] % b->devices == 0;
+    *b->wrong |= !fit;
+    return fit;
+}
+
 /* A leaf's name for error messages: "leaf ['image']", or `whole` if the batch is one array. */
 static const char *leaf_name(mf_value path, const char *whole, char *room, size_t size)
 {
@@ -66,7 +80,7 @@ static const char *leaf_name(mf_value path, const char *whole, char *room, size_
     return room;
 }
 
-static mf_value uneven(int64_t n, int devices, mf_value path)
+static mf_value uneven(int64_t n, int64_t devices, mf_value path)
 {
     char room[200], nearest[64];
     int64_t below = n / devices * devices, above = below + devices;
@@ -75,49 +89,55 @@ static mf_value uneven(int64_t n, int devices, mf_value path)
         snprintf(nearest, sizeof nearest, "size that is: %lld", (long long)above);
     else
         snprintf(nearest, sizeof nearest, "sizes that are: %lld and %lld", (long long)below, (long long)above);
-    return mf_make_error(MF_ERROR_SHAPE, "Batch size %lld must be divisible by num_devices %d; the nearest %s%s%s", (long long)n, devices,
-                         nearest, *name ? "; " : "", name);
+    return mf_make_error(MF_ERROR_SHAPE, "Batch size %lld must be divisible by num_devices %lld; the nearest %s%s%s", (long long)n,
+                         (long long)devices, nearest, *name ? "; " : "", name);
 }
 
-static mf_value no_batch_axis(mf_value path)
+/* The error of a leaf that does not fit. */
+static mf_value misfit(void *context, mf_value path, mf_value leaf)
 {
+    const batch_axis *b = context;
+    mf_shape s = mf_shape_of(leaf);
     char room[200];
-    return mf_make_error(MF_ERROR_SHAPE, "mf_shard_batch: %s is a scalar, which has no batch axis",
-                         leaf_name(path, "the batch", room, sizeof room));
+    const char *name = leaf_name(path, "the batch", room, sizeof room);
+    if (s.rank < 0 || fits(b, s))
+        return leaf;
+    if (s.rank == 0)
+        return mf_make_error(MF_ERROR_SHAPE, "mf_shard_batch: %s is a scalar, which has no batch axis", name);
+    if (s.rank == MF_MAX_RANK)
+        return mf_make_error(MF_ERROR_SHAPE, "mf_shard_batch: an array of %d dimensions leaves no room for the devices'", MF_MAX_RANK);
+    if (b->rows >= 0 && s.dims[0] != b->rows)
+        return mf_make_error(MF_ERROR_SHAPE, "mf_shard_batch: %s has %lld rows, the first leaf has %lld", name, (long long)s.dims[0],
+                             (long long)b->rows);
+    return uneven(s.dims[0], b->devices, path);
 }
 
-static mf_value shard_leaf(void *context, mf_value path, mf_value leaf)
+static mf_value each_leaf(mf_value tree, mf_value (*f)(void *, mf_value), const batch_axis *b)
 {
-    int devices = *(const int *)context;
+    mf_value made = mf_tree_map(mf_closure(f, b), tree);
+    return *b->wrong ? mf_tree_map_with_path(mf_closure(misfit, b), tree) : made;
+}
+
+static mf_value shard_leaf(void *context, mf_value leaf)
+{
+    const batch_axis *b = context;
     mf_shape from = mf_shape_of(leaf);
-    if (from.rank < 1)
-        return from.rank < 0 ? leaf : no_batch_axis(path);
-    if (from.rank == MF_MAX_RANK)
-        return mf_make_error(MF_ERROR_SHAPE, "mf_shard_batch: an array of %d dimensions leaves no room for the devices'", MF_MAX_RANK);
-    if (from.dims[0] % devices)
-        return uneven(from.dims[0], devices, path);
-    mf_shape to = with_leading(from, devices);
-    to.dims[1] = from.dims[0] / devices;
+    if (from.rank < 0 || !fits(b, from))
+        return leaf;
+    mf_shape to = with_leading(from, b->devices);
+    to.dims[1] = from.dims[0] / b->devices;
     return mf_reshape(leaf, to);
 }
 
 /* ---- padding */
 
-typedef struct filling {
-    int64_t from, to; /* the number of rows before and after */
-} filling;
-
-static mf_value filled_leaf(void *context, mf_value path, mf_value leaf)
+static mf_value padded_leaf(void *context, mf_value leaf)
 {
-    const filling *f = context;
+    const batch_axis *b = context;
     mf_shape rest = mf_shape_of(leaf);
-    if (rest.rank < 1)
-        return rest.rank < 0 ? leaf : no_batch_axis(path);
-    char room[200];
-    if (rest.dims[0] != f->from)
-        return mf_make_error(MF_ERROR_SHAPE, "mf_shard_batch: %s has %lld rows, the first leaf has %lld",
-                             leaf_name(path, "the batch", room, sizeof room), (long long)rest.dims[0], (long long)f->from);
-    rest.dims[0] = f->to - f->from;
+    if (rest.rank < 0 || !fits(b, rest))
+        return leaf;
+    rest.dims[0] = b->padded - b->rows;
     return rest.dims[0] ? mf_concatenate(mf_list(leaf, mf_zeros(rest, mf_dtype_of(leaf))), 0) : leaf;
 }
 
@@ -136,12 +156,12 @@ static mf_value filled(mf_value batch, int devices)
         return batch;
     if (rows < 0)
         return mf_make_error(MF_ERROR_TREE, "mf_shard_batch: .pad_last takes a dict of arrays, which gets a \"mask\"");
-    filling f = { rows, (rows + devices - 1) / devices * devices };
-    bool masked = false;
+    bool masked = false, wrong = false;
+    batch_axis b = { 1, rows, (rows + devices - 1) / devices * devices, &wrong };
     for (int i = 0; i < mf_len(batch); i++)
         masked |= strcmp(mf_key(batch, i), "mask") == 0;
     mf_value whole = masked ? batch : mf_set(batch, mf_ones(MF_SHAPE(rows), MF_F32), "mask");
-    return mf_tree_map_with_path(mf_closure(filled_leaf, &f), whole);
+    return each_leaf(whole, padded_leaf, &b);
 }
 
 /* Places shards on the default backend's devices, unless the array is on another platform. Called only for devices with their own memory:
@@ -162,7 +182,8 @@ mf_value mf_shard_batch_opt(mf_value tree, int device_count, const mf_shard_batc
         return mf_make_error(MF_ERROR_ARGUMENT, "mf_shard_batch: %d devices", device_count);
     if (o && o->pad_last)
         tree = filled(tree, device_count);
-    mf_value parts = mf_tree_map_with_path(mf_closure(shard_leaf, &device_count), tree);
+    bool wrong = false;
+    mf_value parts = each_leaf(tree, shard_leaf, &(batch_axis){ .devices = device_count, .rows = -1, .wrong = &wrong });
     mf_device_list devices = mf_local_devices();
     if (device_count > devices.count || strcmp(mf_device_platform(devices.at[0]), "cpu") == 0)
         return parts;
