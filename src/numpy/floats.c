@@ -1,6 +1,8 @@
 /* Dtype promotion of functions on real numbers. Invariant: numpy_float changes only integers and bools. */
 #include "numpy/floats.h"
 
+#include <float.h>
+
 mf_value numpy_float(mf_value x)
 {
     mf_dtype d = mf_dtype_of(x);
@@ -20,6 +22,12 @@ void numpy_common(mf_value *a, mf_value *b) { as_like(a, b, common_zero(*a, *b))
 void numpy_common_float(mf_value *a, mf_value *b) { as_like(a, b, numpy_float(common_zero(*a, *b))); }
 
 bool numpy_is_complex(mf_value x) { return mf_dtype_of(x) == MF_C64 || mf_dtype_of(x) == MF_C128; }
+
+double numpy_epsilon(mf_value x)
+{
+    mf_dtype d = mf_dtype_of(x);
+    return d == MF_F64 || d == MF_C128 ? DBL_EPSILON : (double)FLT_EPSILON;
+}
 
 mf_value numpy_real_float(mf_value x, const char *op)
 {

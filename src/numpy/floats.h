@@ -11,7 +11,8 @@ mf_value numpy_float(mf_value x);
 void numpy_common(mf_value *a, mf_value *b);
 void numpy_common_float(mf_value *a, mf_value *b);
 bool numpy_is_complex(mf_value x);
-bool numpy_is_half(mf_dtype d); /* f16 or bf16, for which functions compute in f32 */
+double numpy_epsilon(mf_value x); /* the machine epsilon of f64 if x is f64 or complex128, else that of f32 */
+bool numpy_is_half(mf_dtype d);   /* f16 or bf16, for which functions compute in f32 */
 /* numpy_float(x), but an error if x is complex. op: the name of the function, which is defined for real numbers only. */
 mf_value numpy_real_float(mf_value x, const char *op);
 

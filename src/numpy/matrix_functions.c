@@ -2,7 +2,6 @@
  * Invariant: they are composed of matmul, solve and svd, and get their derivatives from these. */
 #include "numpy/floats.h"
 
-#include <float.h>
 #include <math.h>
 
 static mf_value no_square(mf_value a, const char *op)
@@ -93,8 +92,7 @@ mf_value mf_matrix_rank_opt(mf_value a, const mf_matrix_rank_options *o)
         return mf_is_error(a) ? a : mf_make_error(MF_ERROR_SHAPE, "matrix_rank: a matrix needs two dimensions, not %d", mf_ndim(a));
     int64_t rows = mf_dim(a, -2), columns = mf_dim(a, -1);
     mf_value values = mf_svd(a, .compute_uv = false);
-    bool single = mf_dtype_of(values) == MF_F32;
-    double rtol = (double)(rows > columns ? rows : columns) * (single ? (double)FLT_EPSILON : DBL_EPSILON);
+    double rtol = (double)(rows > columns ? rows : columns) * numpy_epsilon(values);
     mf_value least = mf_mul(mf_max(values, -1, .keepdims = true), o && o->rtol > 0 ? o->rtol : rtol);
     return mf_sum(mf_greater(values, least), -1);
 }

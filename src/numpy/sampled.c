@@ -3,8 +3,6 @@
 #include "numpy/axis.h"
 #include "numpy/floats.h"
 
-#include <float.h>
-
 /* Linear interpolation between the two samples around x; constant beyond the first and the last. */
 mf_value(mf_interp)(mf_value x, mf_value xp, mf_value fp)
 {
@@ -116,8 +114,7 @@ mf_value(mf_polyfit)(mf_value x, mf_value y, int64_t degree)
         return mf_make_error(MF_ERROR_ARGUMENT, "polyfit: the degree must be at least 0 and below 2^63 - 1, not %lld", (long long)degree);
     mf_value powers = mf_vander(x, .columns = degree + 1);
     mf_value length = mf_sqrt(mf_sum(mf_square(powers), 0)), safe = mf_where(mf_equal(length, 0), 1, length);
-    bool wide = mf_dtype_of(x) == MF_F64 || mf_dtype_of(x) == MF_C128;
-    mf_value found = mf_lstsq(mf_div(powers, safe), y, .rcond = (double)mf_dim(x, 0) * (wide ? DBL_EPSILON : (double)FLT_EPSILON));
+    mf_value found = mf_lstsq(mf_div(powers, safe), y, .rcond = (double)mf_dim(x, 0) * numpy_epsilon(x));
     return mf_is_error(found) ? found : mf_div(mf_get(found, 0), mf_ndim(y) == 1 ? safe : mf_expand_dims(safe, 1));
 }
 

@@ -3,7 +3,6 @@
  * differentiate the factorisation; only higher derivatives do. */
 #include "numpy/floats.h"
 
-#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -265,8 +264,7 @@ mf_value mf_pinv_opt(mf_value a, const mf_pinv_options *o)
     int64_t rows = mf_dim(a, -2), columns = mf_dim(a, -1);
     if (rows == 0 || columns == 0)
         return mf_swapaxes(a, -1, -2);
-    bool single = mf_dtype_of(a) == MF_F32 || mf_dtype_of(a) == MF_C64;
-    double rtol = 10 * (double)(rows > columns ? rows : columns) * (single ? (double)FLT_EPSILON : DBL_EPSILON);
+    double rtol = 10 * (double)(rows > columns ? rows : columns) * numpy_epsilon(a);
     rtol = o && o->rtol > 0 ? o->rtol : rtol;
     return mf_call(mf_custom_jvp(mf_closure(inverse_by_values, &rtol), mf_closure(inverse_rule, &rtol)), a);
 }
@@ -291,8 +289,8 @@ mf_value mf_lstsq_opt(mf_value a, mf_value b, const mf_lstsq_options *o)
                              mf_str(mf_shape_of(a)), mf_str(mf_shape_of(b)));
     join_dtypes(&a, &b);
     int64_t rows = mf_dim(a, 0), columns = mf_dim(a, 1), most = rows > columns ? rows : columns;
-    bool single = mf_dtype_of(a) == MF_F32 || mf_dtype_of(a) == MF_C64, vector = mf_ndim(b) == 1;
-    double rcond = o && o->rcond > 0 ? o->rcond : (double)most * (single ? (double)FLT_EPSILON : DBL_EPSILON);
+    bool vector = mf_ndim(b) == 1;
+    double rcond = o && o->rcond > 0 ? o->rcond : (double)most * numpy_epsilon(a);
     if (rows == 0 || columns == 0)
         return mf_make_error(MF_ERROR_SHAPE, "lstsq: %s has no elements", mf_str(mf_shape_of(a)));
     b = vector ? mf_expand_dims(b, 1) : b;

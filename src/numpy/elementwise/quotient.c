@@ -1,14 +1,12 @@
 /* NumPy's integer division: floor_divide rounds towards minus infinity, remainder has the divisor's sign.
  * Invariant: x = y * floor_divide(x, y) + remainder(x, y), up to rounding; for y = 0 both give jax.numpy's results. */
-#include <manyfold.h>
+#include "numpy/floats.h"
 
 static bool is_float(mf_value x)
 {
     mf_dtype d = mf_dtype_of(x);
     return d == MF_F16 || d == MF_BF16 || d == MF_F32 || d == MF_F64;
 }
-
-static bool is_complex(mf_value x) { return mf_dtype_of(x) == MF_C64 || mf_dtype_of(x) == MF_C128; }
 
 static bool is_unsigned(mf_value x)
 {
@@ -49,7 +47,7 @@ static mf_value scalar_like(mf_value x)
         return x;
     if (!mf_weak_type_of(x))
         return mf_scalar(0, d);
-    return is_complex(x) ? mf_c(0, 0) : is_float(x) ? mf_f(0) : mf_i(0);
+    return numpy_is_complex(x) ? mf_c(0, 0) : is_float(x) ? mf_f(0) : mf_i(0);
 }
 
 /* Converts both operands to their promoted dtype; bool becomes i32. */

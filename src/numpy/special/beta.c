@@ -8,13 +8,18 @@
 /* The carry is (open, m, c, d, fraction, a, b, x): convergents by Lentz's method (Numerical Recipes, 6.4; NIST DLMF 8.17.22). */
 static mf_value is_open(mf_value carry) { return mf_logical_and(mf_less(mf_get(carry, 1), 10000), mf_any(mf_get(carry, 0))); }
 
-/* One term of the fraction: d = 1 / (1 + term * d) and c = 1 + term / c; a sum near 0 is replaced by a tiny number. */
+/* x, or a tiny number where x is nearer to 0. */
+static mf_value not_zero(mf_value x)
+{
+    mf_value tiny = mf_scalar(mf_dtype_of(x) == MF_F64 ? DBL_MIN : (double)FLT_MIN, mf_dtype_of(x));
+    return mf_where(mf_less(mf_abs(x), tiny), tiny, x);
+}
+
+/* One term of the fraction: d = 1 / (1 + term * d) and c = 1 + term / c. */
 static void take_term(mf_value term, mf_value *c, mf_value *d)
 {
-    mf_value tiny = mf_scalar(mf_dtype_of(term) == MF_F64 ? DBL_MIN : (double)FLT_MIN, mf_dtype_of(term));
-    mf_value under = mf_add(mf_mul(term, *d), 1), over = mf_add(mf_div(term, *c), 1);
-    *d = mf_reciprocal(mf_where(mf_less(mf_abs(under), tiny), tiny, under));
-    *c = mf_where(mf_less(mf_abs(over), tiny), tiny, over);
+    *d = mf_reciprocal(not_zero(mf_add(mf_mul(term, *d), 1)));
+    *c = not_zero(mf_add(mf_div(term, *c), 1));
 }
 
 static mf_value next_convergent(mf_value carry)
@@ -27,7 +32,7 @@ static mf_value next_convergent(mf_value carry)
     mf_value even = mf_mul(sum, mf_mul(c, d));
     take_term(mf_neg(mf_div(mf_mul(mf_mul(mf_add(a, m), mf_add(mf_add(a, b), m)), x), mf_mul(twice, mf_add(twice, 1)))), &c, &d);
     mf_value factor = mf_mul(c, d), next = mf_mul(even, factor);
-    mf_value epsilon = mf_scalar(mf_dtype_of(x) == MF_F64 ? DBL_EPSILON : (double)FLT_EPSILON, mf_dtype_of(x));
+    mf_value epsilon = mf_scalar(numpy_epsilon(x), mf_dtype_of(x));
     mf_value goes_on = mf_logical_and(open, mf_greater(mf_abs(mf_sub(factor, 1)), epsilon));
     return mf_tuple(goes_on, m, mf_where(open, c, was_c), mf_where(open, d, was_d), mf_where(open, next, sum), a, b, x);
 }
@@ -35,9 +40,7 @@ static mf_value next_convergent(mf_value carry)
 /* The fraction that is multiplied by x^a (1 - x)^b / (a B(a, b)). */
 static mf_value continued_fraction(mf_value a, mf_value b, mf_value x, mf_value usual)
 {
-    mf_value first = mf_sub(1, mf_div(mf_mul(mf_add(a, b), x), mf_add(a, 1)));
-    mf_value tiny = mf_scalar(mf_dtype_of(x) == MF_F64 ? DBL_MIN : (double)FLT_MIN, mf_dtype_of(x));
-    mf_value d = mf_reciprocal(mf_where(mf_less(mf_abs(first), tiny), tiny, first));
+    mf_value d = mf_reciprocal(not_zero(mf_sub(1, mf_div(mf_mul(mf_add(a, b), x), mf_add(a, 1)))));
     mf_value carry = mf_tuple(usual, mf_scalar(0, mf_dtype_of(x)), mf_ones_like(x), d, d, a, b, x);
     return mf_get(mf_while(is_open, next_convergent, carry), 4);
 }

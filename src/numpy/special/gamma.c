@@ -2,7 +2,6 @@
  * Invariant: derivatives are functions of this family; loops run until every element has converged. */
 #include "numpy/floats.h"
 
-#include <float.h>
 #include <math.h>
 
 static mf_value pair_of(const char *op, mf_value a, mf_value b, mf_function f)
@@ -125,8 +124,6 @@ mf_value(mf_multigammaln)(mf_value a, int d)
 }
 
 /* ---- the regularised incomplete gamma functions: a series for x <= a, a continued fraction for x > a */
-static double epsilon_of(mf_value x) { return mf_dtype_of(x) == MF_F64 ? DBL_EPSILON : (double)FLT_EPSILON; }
-
 /* The carry is (open, r, term, sum, x). */
 static mf_value is_open(mf_value carry) { return mf_any(mf_get(carry, 0)); }
 
@@ -134,7 +131,7 @@ static mf_value next_term(mf_value carry)
 {
     mf_value open = mf_get(carry, 0), x = mf_get(carry, 4), r = mf_add(mf_get(carry, 1), 1);
     mf_value term = mf_mul(mf_get(carry, 2), mf_div(x, r)), sum = mf_add(mf_get(carry, 3), term);
-    mf_value goes_on = mf_logical_and(open, mf_greater(mf_div(term, sum), mf_scalar(epsilon_of(x), mf_dtype_of(x))));
+    mf_value goes_on = mf_logical_and(open, mf_greater(mf_div(term, sum), mf_scalar(numpy_epsilon(x), mf_dtype_of(x))));
     return mf_tuple(goes_on, mf_where(open, r, mf_get(carry, 1)), mf_where(open, term, mf_get(carry, 2)),
                     mf_where(open, sum, mf_get(carry, 3)), x);
 }
@@ -152,7 +149,7 @@ static mf_value next_convergent(mf_value carry)
 {
     mf_value open, value, y, z, c, p1, q1, p2, q2;
     mf_unpack(carry, &open, &value, &y, &z, &c, &p1, &q1, &p2, &q2);
-    mf_value epsilon = mf_scalar(epsilon_of(value), mf_dtype_of(value)), one = mf_ones_like(value);
+    mf_value epsilon = mf_scalar(numpy_epsilon(value), mf_dtype_of(value)), one = mf_ones_like(value);
     c = mf_add(c, 1);
     mf_value y1 = mf_add(y, 1), z1 = mf_add(z, 2), yc = mf_mul(y1, c);
     mf_value p = mf_sub(mf_mul(p1, z1), mf_mul(p2, yc)), q = mf_sub(mf_mul(q1, z1), mf_mul(q2, yc));
