@@ -125,16 +125,16 @@ mf_value(mf_rot90)(mf_value x, int k)
 mf_value(mf_tri)(int64_t rows, int64_t columns, int k, mf_dtype dtype) { return mf_tril(mf_ones(MF_SHAPE(rows, columns), dtype), k); }
 
 /* ---- indices */
-/* Whether the shape is valid, not empty, and its indices fit the dtype. */
-static bool indexable(mf_shape shape, mf_dtype d)
+/* The number of elements of the shape; -1 if the shape is invalid or empty, or its indices do not fit the dtype. */
+static int64_t indexable(mf_shape shape, mf_dtype d)
 {
     int64_t size = 1;
     if (shape.rank < 1 || shape.rank > MF_MAX_RANK)
-        return false;
+        return -1;
     for (int i = 0; i < shape.rank; i++)
         if (shape.dims[i] < 1 || __builtin_mul_overflow(size, shape.dims[i], &size))
-            return false;
-    return size <= INT32_MAX || d == MF_I64 || d == MF_U64;
+            return -1;
+    return size <= INT32_MAX || d == MF_I64 || d == MF_U64 ? size : -1;
 }
 
 static mf_value no_place(const char *op, mf_shape shape)
@@ -146,12 +146,10 @@ mf_value(mf_unravel_index)(mf_value indices, mf_shape shape)
 {
     MF_LAYER;
     mf_value at[MF_MAX_RANK] = { { 0 } };
-    if (mf_is_error(indices) || !indexable(shape, mf_dtype_of(indices)))
-        return mf_is_error(indices) ? indices : no_place("unravel_index", shape);
     mf_dtype d = mf_dtype_of(indices);
-    int64_t total = 1;
-    for (int i = 0; i < shape.rank; i++)
-        total *= shape.dims[i];
+    int64_t total = mf_is_error(indices) ? -1 : indexable(shape, d);
+    if (total < 0)
+        return mf_is_error(indices) ? indices : no_place("unravel_index", shape);
     indices = d == MF_U32 || d == MF_U64 ? indices : mf_maximum(d == MF_I64 ? indices : mf_astype(indices, MF_I32), mf_i(-total));
     indices = mf_minimum(indices, mf_i(total - 1));
     for (int i = shape.rank - 1; i >= 0; i--) {
@@ -167,7 +165,7 @@ mf_value(mf_ravel_multi_index)(mf_value multi_index, mf_shape shape)
     if (mf_is_error(multi_index))
         return multi_index;
     mf_value flat = mf_get(multi_index, 0);
-    if (!indexable(shape, mf_dtype_of(flat)))
+    if (indexable(shape, mf_dtype_of(flat)) < 0)
         return mf_is_error(flat) ? flat : no_place("ravel_multi_index", shape);
     if (mf_len(multi_index) != shape.rank)
         return mf_make_error(MF_ERROR_SHAPE, "ravel_multi_index: %d indices for %d dimensions", mf_len(multi_index), shape.rank);

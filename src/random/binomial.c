@@ -104,7 +104,7 @@ static mf_value binomial(mf_value key, mf_value n, mf_value p)
 mf_value(mf_random_binomial)(mf_value key, mf_value n, mf_value p, mf_shape shape, mf_dtype dtype)
 {
     MF_LAYER;
-    dtype = dtype == MF_DTYPE_DEFAULT ? MF_F32 : dtype;
+    dtype = random_float(dtype);
     if (dtype != MF_F32 && dtype != MF_F64)
         return mf_make_error(MF_ERROR_DTYPE, "binomial needs float32 or float64, not %s", mf_str_dtype(dtype));
     n = mf_broadcast_to(mf_astype(n, dtype), shape);
