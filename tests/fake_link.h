@@ -3,7 +3,7 @@
 #ifndef TESTS_FAKE_LINK_H
 #define TESTS_FAKE_LINK_H
 
-#include "comm/protocol.h"
+#include "comm/messages/protocol.h"
 
 #include <pthread.h>
 #include <sched.h>

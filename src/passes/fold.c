@@ -3,7 +3,7 @@
  * the unfolded one on the default backend. Results stay small, and a value that is one number everywhere stays a broadcast scalar. */
 #include "ops/emit.h"
 #include "passes/rewrite.h"
-#include "passes/splat.h"
+#include "passes/analysis/splat.h"
 #include "trace/inspect/known.h"
 
 static bool is_exact(const mf_eqn *e)

@@ -3,7 +3,7 @@
  * new rule is a function `simplify_<op>` and a line in the table at the end. */
 #include "ops/emit.h"
 #include "passes/rewrite.h"
-#include "passes/splat.h"
+#include "passes/analysis/splat.h"
 #include <math.h>
 
 typedef mf_variable *(*rule)(mf_rewrite *r, const mf_eqn *e, mf_variable *const *in);

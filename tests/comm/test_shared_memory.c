@@ -2,7 +2,7 @@
 #include "check.h"
 
 #include "array/array.h"
-#include "comm/protocol.h"
+#include "comm/messages/protocol.h"
 
 #include <pthread.h>
 #include <sched.h>

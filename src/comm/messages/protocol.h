@@ -1,8 +1,8 @@
 /* What the files of src/comm share: message headers, the operations that wait for the other side or move bytes, and the state of a
  * communicator. All functions are called with its lock held, except mf_operations_call_back and the driver's. An operation that ends
  * goes into a list, and its `done` is called without the lock. */
-#ifndef MF_COMM_PROTOCOL_H
-#define MF_COMM_PROTOCOL_H
+#ifndef MF_COMM_MESSAGES_PROTOCOL_H
+#define MF_COMM_MESSAGES_PROTOCOL_H
 
 #include "comm/messages.h"
 #include "comm/shared_memory.h"

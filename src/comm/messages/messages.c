@@ -1,6 +1,6 @@
 /* A communicator by messages: sends and receives, the end of calls, and leaving. protocol.c has the protocol, driver.c the thread that
  * makes progress where no other thread polls. Invariants: those of protocol.c; the driver ends before this process says goodbye. */
-#include "comm/protocol.h"
+#include "comm/messages/protocol.h"
 
 #include "array/array.h"
 #include "base/memory/alloc.h"

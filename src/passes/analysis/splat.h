@@ -1,6 +1,6 @@
 /* Splats: values that are one number everywhere, that is a literal scalar, possibly broadcast or reshaped. For fold and simplify. */
-#ifndef MF_PASSES_SPLAT_H
-#define MF_PASSES_SPLAT_H
+#ifndef MF_PASSES_ANALYSIS_SPLAT_H
+#define MF_PASSES_ANALYSIS_SPLAT_H
 
 #include "ir/op.h"
 

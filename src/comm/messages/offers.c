@@ -1,6 +1,6 @@
 /* Offers of payloads in shared memory. Invariant: the state of an offer is one word, which changes by compare-and-exchange alone. So
  * where one process takes an offer while its owner withdraws it, one of them succeeds and both know which. The lock is held. */
-#include "comm/protocol.h"
+#include "comm/messages/protocol.h"
 
 /* Fails where an older offer still uses the word that this id maps to. */
 uint64_t mf_operation_lend(const mf_messages *m, mf_operation *op)

@@ -1,6 +1,6 @@
 /* The driver: the thread that makes progress on messages where no other thread polls, and sleeps between polls. Invariant: it holds the
  * lock only while it polls, and calls every `done` without it. */
-#include "comm/protocol.h"
+#include "comm/messages/protocol.h"
 
 #include "base/thread/stack.h"
 #include "runtime/profile/profiler.h"

@@ -3,7 +3,7 @@
  * Invariants: the lock guards all; a waiting get is woken by whatever may end its wait: an answer, a death, the end of the link, this
  * process leaving; a get that has ended is forgotten on both sides, so what still arrives for it is dropped; a piece is used only after it
  * was found to follow the ones before it. */
-#include "comm/protocol.h"
+#include "comm/messages/protocol.h"
 
 #include "base/memory/alloc.h"
 #include "base/thread/stack.h"

@@ -1,7 +1,7 @@
 /* The texts of errors about other processes. An error may be made with the lock held, and for many operations at once, so its text has
  * marks: for locations, which are looked up only when the error is delivered and no lock is held, and for the operation that gets it.
  * Invariant: no mark is left in an error that leaves the communicator. */
-#include "comm/protocol.h"
+#include "comm/messages/protocol.h"
 
 #include "base/text/location.h"
 #include "runtime/profile/profiler.h"

@@ -1,6 +1,6 @@
 /* The parts of a scan's equation, for the files with its rules: scan.c and scan_partial_eval.c. */
-#ifndef MF_OPS_CONTROL_SCAN_H
-#define MF_OPS_CONTROL_SCAN_H
+#ifndef MF_OPS_CONTROL_LOOPS_SCAN_H
+#define MF_OPS_CONTROL_LOOPS_SCAN_H
 
 #include "ops/control/nested.h"
 

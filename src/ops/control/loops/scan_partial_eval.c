@@ -1,7 +1,7 @@
 /* The partial evaluation of a scan: one loop over what is known and one over the rest. Invariants: a part of the carry counts as known only
  * if it is known in every round, which is found as a fixpoint. Residuals of the second loop that differ between rounds are stacked by
  * round; one that does not differ is a constant of both loops, and slices of known xs are taken from those xs. */
-#include "ops/control/scan.h"
+#include "ops/control/loops/scan.h"
 
 /* The operands of a loop and the inputs of its body, part by part. */
 typedef struct scan_loop {

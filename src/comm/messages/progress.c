@@ -1,7 +1,7 @@
 /* Progress: handles messages that have arrived, continues operations that wait for room or move bytes, and asks the processes that keep
  * others waiting where they are. Invariants: nothing here blocks; headers from one process are handled in the order in which it sent
  * them. The lock is held. */
-#include "comm/protocol.h"
+#include "comm/messages/protocol.h"
 
 #include "base/memory/alloc.h"
 #include "runtime/profile/profiler.h"

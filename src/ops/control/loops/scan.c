@@ -2,7 +2,7 @@
  * stacked by round along axis 0; `reverse` starts with the last round. Invariant: the carry keeps its types; transforms find by a fixpoint
  * iteration which parts of it have a property (a tangent, a batch dimension). Reverse mode runs the loop backwards, on the residuals that
  * scan_partial_eval.c has stacked. */
-#include "ops/control/scan.h"
+#include "ops/control/loops/scan.h"
 
 static mf_error_object *check_xs(const mf_type_context *c, const mf_scan_params *s, int i)
 {

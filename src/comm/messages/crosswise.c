@@ -15,7 +15,7 @@
  * wait for what it sends meanwhile, for they have begun fewer blocks than it. It names nobody for what it has lent.
  * A process that computes, sleeps between two calls, or has a message on its way does not rest, so nothing is said about it. More than
  * EDGES exchanges of a call that wait at a time, and calls that have not begun in some process, are left to the timeout. */
-#include "comm/protocol.h"
+#include "comm/messages/protocol.h"
 
 #include "base/memory/alloc.h"
 

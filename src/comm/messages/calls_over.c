@@ -1,6 +1,6 @@
 /* Calls that are over in this process, well or not, so that processes that ask about one get an answer. Invariant: the calls of the same
  * processes are numbered from 0 on. All below `below` are over; a later one that is over is a bit of `ended`. The lock is held. */
-#include "comm/protocol.h"
+#include "comm/messages/protocol.h"
 
 #include "base/memory/alloc.h"
 

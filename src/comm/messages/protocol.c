@@ -7,7 +7,7 @@
  * or a sign of life. A successful call needs no such question.
  * Invariants: the lock guards all; no lock is held while a `done` runs; nothing of a header is used before its sizes and numbers were
  * checked; what a process sent before an answer is handled before the answer. */
-#include "comm/protocol.h"
+#include "comm/messages/protocol.h"
 
 #include "base/memory/alloc.h"
 #include "base/memory/intern.h"

@@ -1,5 +1,5 @@
 /* Splats; see splat.h. Invariant: nothing here emits equations. */
-#include "passes/splat.h"
+#include "passes/analysis/splat.h"
 #include "ops/ops.h"
 #include <math.h>
 

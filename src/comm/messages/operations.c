@@ -1,7 +1,7 @@
 /* Operations: sends and receives that wait for the other side or move bytes, and how they end. Invariants: an operation that has ended
  * is in no list but `finished`; each `done` is called once, without the lock, in the order in which the operations ended. Everything
  * else here runs with the lock held. */
-#include "comm/protocol.h"
+#include "comm/messages/protocol.h"
 
 #include "array/array.h"
 #include "base/memory/alloc.h"
