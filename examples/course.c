@@ -56,7 +56,7 @@ static void sum_across(mf_value sharded_data, int total_data_size)
     mf_value result_scaled, result_sum;
     mf_function parallel_scale_sum = mf_pmap(scale_and_sum, "devices");
     mf_unpack(mf_call(parallel_scale_sum, sharded_data), &result_scaled, &result_sum);
-    mf_value expected_sum = mf_sum(mf_mul(mf_arange(total_data_size, MF_I32), 2));
+    mf_value expected_sum = mf_sum(mf_mul(mf_arange(total_data_size), 2));
     printf("\nOutput scaled data shape: %s\n", mf_str(mf_shape_of(result_scaled)));
     printf("Output scaled data:\n%s\n", mf_str(result_scaled));
     printf("\nOutput sum shape: %s\n", mf_str(mf_shape_of(result_sum)));
@@ -72,7 +72,7 @@ int main(void)
     printf("Available devices: %s\n", mf_str(mf_devices()));
 
     int data_size_per_device = 4, total_data_size = num_devices * data_size_per_device;
-    mf_value global_data = mf_arange(total_data_size, MF_I32);
+    mf_value global_data = mf_arange(total_data_size);
     mf_value sharded_data = mf_reshape(global_data, MF_SHAPE(num_devices, data_size_per_device));
     printf("Global data shape: %s\n", mf_str(mf_shape_of(global_data)));
     printf("Sharded data shape: %s\n", mf_str(mf_shape_of(sharded_data)));

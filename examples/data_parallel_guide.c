@@ -68,8 +68,8 @@ static mf_value train_step(void *optimizer, mf_value state, mf_value batch)
 /* Images of noise; each class is a little brighter than the class before it. */
 static mf_value pictures(void)
 {
-    mf_value key = mf_random_key(1), label = mf_remainder(mf_arange(image_count, MF_I32), num_classes);
-    mf_value noise = mf_random_normal(key, MF_SHAPE(image_count, 32, 32, 3), MF_F32);
+    mf_value key = mf_random_key(1), label = mf_remainder(mf_arange(image_count), num_classes);
+    mf_value noise = mf_random_normal(key, MF_SHAPE(image_count, 32, 32, 3));
     mf_value light = mf_reshape(mf_astype(label, MF_F32), MF_SHAPE(image_count, 1, 1, 1));
     return mf_dict("image", mf_add(mf_mul(noise, 0.1), mf_div(light, num_classes)), "label", label);
 }

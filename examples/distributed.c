@@ -10,7 +10,7 @@ static mf_value add_total(mf_value x) { return mf_add(x, mf_psum(x, "i")); }
 int main(void)
 {
     int n = mf_local_device_count();
-    mf_value data = mf_add(mf_arange(n, MF_I32), mf_process_index() * n);
+    mf_value data = mf_add(mf_arange(n), mf_process_index() * n);
     mf_value out = mf_call(mf_pmap(add_total, "i"), data);
     printf("%s # on process %d of %d\n", mf_str(out), mf_process_index(), mf_process_count());
     return mf_is_error(out) ? 1 : mf_exit_status();

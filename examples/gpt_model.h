@@ -107,7 +107,7 @@ static inline mf_value gpt_train_step(void *trainer, mf_value state, mf_value to
     gpt_trainer *t = trainer;
     gpt_state s = gpt_state_unpack(state);
     gpt_micro m = { t, s.params };
-    mf_value sums = mf_tuple(mf_zeros(MF_SHAPE0, MF_F32), mf_tree_map(mf_fn(mf_zeros_like), s.params)), loss, grads;
+    mf_value sums = mf_tuple(mf_zeros(MF_SHAPE0), mf_tree_map(mf_fn(mf_zeros_like), s.params)), loss, grads;
     mf_value micro = mf_reshape(tokens, MF_SHAPE(t->accumulate, -1, mf_dim(tokens, -1)));
     sums = mf_get(mf_scan(mf_closure(gpt_accumulate, &m), sums, micro), 0);
     mf_unpack(mf_pmean(mf_tree_map(mf_closure(gpt_mean, &t->accumulate), sums), "devices"), &loss, &grads);

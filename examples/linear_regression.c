@@ -54,10 +54,10 @@ static samples draw_samples(int num_devices)
     mf_value key = mf_random_key(0), w_key, b_key, x_key, noise_key;
     mf_unpack(mf_random_split(key, 5), &key, &w_key, &b_key, &x_key, &noise_key);
     samples s = { .key = key };
-    s.true_w = mf_random_normal(w_key, MF_SHAPE(feature_dim), MF_F32);
-    s.true_b = mf_random_normal(b_key, MF_SHAPE(), MF_F32);
-    s.x = mf_random_normal(x_key, MF_SHAPE(n, feature_dim), MF_F32);
-    mf_value noise = mf_mul(mf_random_normal(noise_key, MF_SHAPE(n), MF_F32), 0.1);
+    s.true_w = mf_random_normal(w_key, MF_SHAPE(feature_dim));
+    s.true_b = mf_random_normal(b_key, MF_SHAPE());
+    s.x = mf_random_normal(x_key, MF_SHAPE(n, feature_dim));
+    mf_value noise = mf_mul(mf_random_normal(noise_key, MF_SHAPE(n)), 0.1);
     s.y = mf_add(mf_add(mf_dot(s.x, s.true_w), s.true_b), noise);
     return s;
 }
@@ -66,8 +66,8 @@ static mf_value initial_params(mf_value key)
 {
     mf_value rest, w_init_key, b_init_key;
     mf_unpack(mf_random_split(key, 3), &rest, &w_init_key, &b_init_key);
-    mf_value initial_w = mf_random_normal(w_init_key, MF_SHAPE(feature_dim), MF_F32);
-    return mf_tuple(initial_w, mf_random_normal(b_init_key, MF_SHAPE(), MF_F32));
+    mf_value initial_w = mf_random_normal(w_init_key, MF_SHAPE(feature_dim));
+    return mf_tuple(initial_w, mf_random_normal(b_init_key, MF_SHAPE()));
 }
 
 /* ---- the check: row d of a stacked parameter is device d's copy */

@@ -31,7 +31,7 @@ static void print_error(const char *what, mf_value v)
 
 static void maps(void)
 {
-    mf_print(mf_call(mf_pmap(square), mf_arange(8, MF_I32)));
+    mf_print(mf_call(mf_pmap(square), mf_arange(8)));
 
     /* Fewer rows than devices: the first devices are used. A library function can be mapped directly. */
     mf_value x = mf_reshape(mf_arange(12, MF_F32), MF_SHAPE(3, 2, 2));
@@ -39,7 +39,7 @@ static void maps(void)
     mf_print(mf_call(mf_pmap(mf_dot), x, y));
 
     /* More rows than devices. */
-    print_error("error", mf_call(mf_pmap(square), mf_arange(9, MF_I32)));
+    print_error("error", mf_call(mf_pmap(square), mf_arange(9)));
 
     /* None in in_axes: the argument is broadcast, not mapped. */
     mf_print(mf_call(mf_pmap(add_and_double, .in_axes = mf_axes(0, MF_NONE)), mf_arange(2, MF_F32), 4.0));
@@ -62,7 +62,7 @@ static void collectives(void)
     mf_print(mf_sum(doubly_normed, .axis = mf_axes(0, 1)));
 
     /* The page runs this example on two processes with four devices each (distributed.c); here it runs in one process. */
-    mf_print(mf_call(mf_pmap(add_total, "i"), mf_arange(8, MF_I32)));
+    mf_print(mf_call(mf_pmap(add_total, "i"), mf_arange(8)));
 
     /* Two disjoint groups of devices: devices[:6] and devices[-2:]. */
     mf_function f1 = mf_pmap(normalize, "i", .devices = mf_device_slice(mf_devices(), 0, 6));
@@ -93,7 +93,7 @@ static void wrong_uses(void)
     print_error("static", mf_call(mf_pmap(multiply, .static_broadcasted_argnums = MF_INTS(1)), eight));
     print_error("devices", mf_call(mf_pmap(square, .devices = all), mf_arange(1, MF_F32)));
     print_error("repeated", mf_call(mf_pmap(square, .devices = repeated), mf_arange(2, MF_F32)));
-    print_error("nested", mf_call(mf_pmap(inner), mf_zeros(MF_SHAPE(4, 4), MF_F32)));
+    print_error("nested", mf_call(mf_pmap(inner), mf_zeros(MF_SHAPE(4, 4))));
     print_error("out_axes", mf_call(mf_pmap(square, .out_axes = MF_NONE), eight));
 }
 

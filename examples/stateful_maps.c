@@ -11,21 +11,15 @@ static mf_value affine_call(mf_module self, mf_value delta)
     return mf_state_set_value(weight, mf_add(mf_state_value(weight), delta));
 }
 
-static mf_module affine(int size)
-{
-    return mf_module_new("Affine", affine_call, "weight", mf_param_state(mf_ones(MF_SHAPE(size), MF_F32)));
-}
+static mf_module affine(int size) { return mf_module_new("Affine", affine_call, "weight", mf_param_state(mf_ones(MF_SHAPE(size)))); }
 
 static mf_value weight_of(mf_module model) { return mf_state_value(mf_member_state(model, "weight")); }
 
 static mf_value add_with_scale(mf_value delta, mf_value scale) { return mf_add(delta, scale); }
 
-static mf_value sample_normal(mf_value scale)
-{
-    return mf_mul(mf_random_normal(mf_random_next(mf_random_default()), MF_SHAPE(), MF_F32), scale);
-}
+static mf_value sample_normal(mf_value scale) { return mf_mul(mf_random_normal(mf_random_next(mf_random_default()), MF_SHAPE()), scale); }
 
-static mf_value sample_shared(mf_value key, mf_value scale) { return mf_mul(mf_random_normal(key, MF_SHAPE(), MF_F32), scale); }
+static mf_value sample_shared(mf_value key, mf_value scale) { return mf_mul(mf_random_normal(key, MF_SHAPE()), scale); }
 
 static mf_function donating_pmap(mf_function f, const mf_pmap_options *options)
 {
@@ -51,7 +45,7 @@ static void some_devices(mf_state_axis_rules params_over_0)
     mf_module model = affine(logical_devices.count);
     mf_function pairwise_update = mf_pmap2(model, "pair", .devices = logical_devices, .state_in_axes = params_over_0,
                                            .state_out_axes = params_over_0);
-    mf_value ones = mf_ones(MF_SHAPE(4), MF_F32);
+    mf_value ones = mf_ones(MF_SHAPE(4));
     mf_call(pairwise_update, mf_stack(mf_list(ones, mf_neg(ones))));
     printf("weights after pairwise update: %s\n", mf_str(weight_of(model)));
 
@@ -76,7 +70,7 @@ static void own_mapping_function(mf_state_axis_rules params_over_0)
     mf_module model = affine(n);
     mf_function custom_pmap = mf_stateful_mapping(model, "devices", .state_in_axes = params_over_0, .state_out_axes = params_over_0,
                                                   .mapping_fn = donating_pmap);
-    mf_call(custom_pmap, mf_ones(MF_SHAPE(n, 4), MF_F32));
+    mf_call(custom_pmap, mf_ones(MF_SHAPE(n, 4)));
     mf_print(weight_of(model));
 }
 
@@ -87,7 +81,7 @@ int main(void)
     mf_state_axis_rules params_over_0 = MF_STATE_AXES(0, mf_of_type(MF_PARAM_STATE));
     parameters(params_over_0);
     some_devices(params_over_0);
-    mf_print(mf_call(mf_pmap2(add_with_scale, "devices", .in_axes = mf_axes(0, MF_NONE)), mf_arange(mf_local_device_count(), MF_I32), 0.5));
+    mf_print(mf_call(mf_pmap2(add_with_scale, "devices", .in_axes = mf_axes(0, MF_NONE)), mf_arange(mf_local_device_count()), 0.5));
     random_numbers();
     own_mapping_function(params_over_0);
     return mf_exit_status();

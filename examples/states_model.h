@@ -63,7 +63,7 @@ static inline mf_value snn_call(mf_module self, mf_value x)
 static inline mf_state snn_quiet(mf_shape rows, int neurons)
 {
     rows.dims[rows.rank++] = neurons;
-    return mf_hidden_state(mf_zeros(rows, MF_F32));
+    return mf_hidden_state(mf_zeros(rows));
 }
 
 static inline mf_module snn(mf_state rngs, const snn_size *s, mf_shape rows)

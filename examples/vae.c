@@ -267,7 +267,7 @@ static mf_value in_turns(mf_value images, mf_value drawn)
 static bool draw(const settings *s, mf_module model, mf_value params)
 {
     MF_SCOPE;
-    mf_value codes = mf_random_normal(mf_random_key((uint64_t)s->seed), MF_SHAPE(rows * columns, s->latents), MF_F32);
+    mf_value codes = mf_random_normal(mf_random_key((uint64_t)s->seed), MF_SHAPE(rows * columns, s->latents));
     mf_value samples = mf_call(mf_jit(mf_closure(vae_generate, &model)), params, codes);
     if (!save_picture(s, "samples.png", samples, "Samples"))
         return false;

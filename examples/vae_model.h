@@ -42,7 +42,7 @@ static inline mf_module vae_decoder(mf_state rngs, const vae_size *s)
 /* A sample of N(mean, exp(log_variance)) that is differentiable in both parameters: only the noise is random. */
 static inline mf_value vae_reparametrize(mf_value key, mf_value mean, mf_value log_variance)
 {
-    mf_value noise = mf_random_normal(key, mf_shape_of(mean), MF_F32);
+    mf_value noise = mf_random_normal(key, mf_shape_of(mean));
     return mf_add(mean, mf_mul(mf_exp(mf_mul(log_variance, 0.5)), noise));
 }
 

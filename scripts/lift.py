@@ -5,7 +5,7 @@ lift.py OUT: writes one header to OUT for each header in include/manyfold, which
 disagree, and every function takes numbers as values. What a prototype results in:
 
     mf_value mf_add(mf_value a, mf_value b);                            mf_add(1, x): every mf_value is converted, from left to right
-    mf_value mf_stack(mf_value parts, int axis MF_DEFAULT_(0));          mf_stack(x, .axis = 1): trailing arguments have defaults
+    mf_value mf_stack(mf_value parts, int axis MF_DEFAULT_(0));          mf_stack(x, .axis = 1): trailing arguments have defaults; {}: zero
     mf_value mf_sum_opt(mf_value x, const mf_reduce_options *o);         mf_sum(x, .axis = 0): options by name, or in their order
     mf_value mf_list_n(const mf_value *elements, int count);             mf_list(1, 2, x): any number of values
     mf_function mf_jit_opt(mf_function f, const mf_jit_options *o);      mf_jit(f): C functions and modules are functions
@@ -21,7 +21,7 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 HEADERS = os.path.join(ROOT, "include", "manyfold")
-PROTOTYPE = re.compile(r"^((?:const\s+)?\w+)\s+(\**)(mf_\w+)\(([^{};]*)\)\s*;", re.M)
+PROTOTYPE = re.compile(r"^((?:const\s+)?\w+)\s+(\**)(mf_\w+)\(((?:[^{};]|\{\})*)\)\s*;", re.M)
 STRUCT = re.compile(r"typedef struct (mf_\w+_options)\s*\{(.*?)\}\s*\1;", re.S)
 WITHOUT = ("mf_same", "mf_fn_same", "mf_index_slice")  # mf_v and mf_fn are defined by them
 LIFTS = {"mf_value": "MF_V_", "mf_function": "MF_FN_"}
@@ -39,6 +39,8 @@ class Parameter:
     def given(self, by, function):
         """The argument, converted if necessary, with the name that errors use for it."""
         called = re.sub(r"_(opt|n)$", "", function)
+        if self.type == "mf_shape":
+            return f'MF_IS_SHAPE_({by}, "{called}: {self.name}")'
         return f'{LIFTS[self.type]}({by}, "{called}: {self.name}")' if self.type in LIFTS else by
 
 
@@ -119,14 +121,16 @@ def of_plain(f):
         return f"{name}({', '.join([p.name for p in head] + ['...'] * bool(tail))})", in_order(f.name, arguments)
     if not required:
         return None
-    fields = "".join(f" {p.type} {p.name};" for p in optional)
-    before = "".join(f".{p.name} = {p.default}, " for p in optional)
-    options = f"struct {{ mf_reserved begin_;{fields} }} mf_o_ = {{ {before}.begin_ = 0, MF_REST_(__VA_ARGS__, .begin_ = 0) }};"
+    fields = " ".join(f"{p.type} {p.name};" for p in optional)
+    before = "".join(f".{p.name} = {p.default}, " for p in optional if p.default != "{}")  # which an initialiser need not name
+    options = f"struct {{ {fields} mf_reserved reserved_; }} mf_o_ = {{ MF_REST_(__VA_ARGS__, .reserved_ = 0) }};"
+    if before:
+        options = f"struct {{ mf_reserved begin_; {fields} }} mf_o_ = {{ {before}.begin_ = 0, MF_REST_(__VA_ARGS__, .begin_ = 0) }};"
     values = [f"{p.type} mf_{chr(ord('a') + i)}_ = {p.given(by, f.name)};" for i, (p, by) in enumerate(
         [(p, p.name) for p in required[:-1]] + [(required[-1], "MF_FIRST_(__VA_ARGS__, 0)")])]
     call = ", ".join([f"mf_{chr(ord('a') + i)}_" for i in range(len(required))] + [f"mf_o_.{p.name}" for p in optional])
-    body = f"MF_QUIET_({f.type}, __extension__ ({{ {' '.join(values)} {options} {f.name}({call}); }}))"
-    return f"{name}({', '.join([p.name for p in required[:-1]] + ['...'])})", body
+    body = f"__extension__ ({{ {' '.join(values)} {options} {f.name}({call}); }})"
+    return f"{name}({', '.join([p.name for p in required[:-1]] + ['...'])})", f"MF_QUIET_({f.type}, {body})" if before else body
 
 
 def of_options(f, structs, functions):

@@ -19,8 +19,8 @@
 
 MF_BEGIN_
 
-/* ---- making arrays. Where dtype is MF_DTYPE_DEFAULT it is f32, unless the comment says
- * otherwise. */
+/* ---- making arrays. dtype is f32 by default (MF_DTYPE_DEFAULT), unless the comment says
+ * otherwise: mf_zeros(MF_SHAPE(2, 3)), mf_zeros(MF_SHAPE(2, 3), MF_I32). */
 /* -> shape: a copy of the C array `data`, in row-major order. dtype is that of its elements; there
  * is no default (MF_ERROR_DTYPE) */
 mf_value mf_from_host(mf_dtype dtype, mf_shape shape, const void *data);
@@ -29,10 +29,10 @@ mf_value mf_from_host(mf_dtype dtype, mf_shape shape, const void *data);
 mf_value mf_array_n(mf_dtype dtype, mf_shape shape, const double *numbers, int count);
 /* -> (n): jnp.arange of integers: start (mf_arange: 0), start + 1, ... below stop; i32 by default.
  * mf_arange(8), mf_arange_opt(2, 8) */
-mf_value mf_arange(int64_t stop, mf_dtype dtype MF_DEFAULT_(MF_DTYPE_DEFAULT));
-mf_value mf_arange_opt(int64_t start, int64_t stop, mf_dtype dtype MF_DEFAULT_(MF_DTYPE_DEFAULT));
+mf_value mf_arange(int64_t stop, mf_dtype dtype MF_DEFAULT_({}));
+mf_value mf_arange_opt(int64_t start, int64_t stop, mf_dtype dtype MF_DEFAULT_({}));
 /* -> (n): start, start + step, ... below stop (above it for a negative step) */
-mf_value mf_arange_step(double start, double stop, double step, mf_dtype dtype);
+mf_value mf_arange_step(double start, double stop, double step, mf_dtype dtype MF_DEFAULT_({}));
 /* -> (count): jnp.linspace: evenly spaced numbers from start to stop; .exclude_endpoint leaves stop
  * out (and spaces the numbers accordingly). An integer .dtype takes the floor of each */
 typedef struct mf_linspace_options {
@@ -43,8 +43,8 @@ typedef struct mf_linspace_options {
 mf_value mf_linspace(double start, double stop, int64_t count);
 mf_value mf_linspace_opt(double start, double stop, int64_t count, const mf_linspace_options *o);
 /* -> shape: zeros, ones */
-mf_value mf_zeros(mf_shape shape, mf_dtype dtype);
-mf_value mf_ones(mf_shape shape, mf_dtype dtype);
+mf_value mf_zeros(mf_shape shape, mf_dtype dtype MF_DEFAULT_({}));
+mf_value mf_ones(mf_shape shape, mf_dtype dtype MF_DEFAULT_({}));
 /* (...) -> shape: fill, broadcast to the shape; keeps its dtype */
 mf_value mf_full(mf_shape shape, mf_value fill);
 /* x -> x: zeros, ones, of x's dtype */
@@ -55,11 +55,12 @@ mf_value mf_full_like(mf_value x, mf_value fill);
 /* -> (n, columns): jnp.eye: ones on diagonal number .k (positive: above the main one, negative:
  * below), zeros elsewhere. .columns is n by default */
 typedef struct mf_eye_options {
+    mf_dtype dtype;
     int64_t columns, k;
     mf_reserved reserved_;
 } mf_eye_options;
-mf_value mf_eye(int64_t n, mf_dtype dtype);
-mf_value mf_eye_opt(int64_t n, mf_dtype dtype, const mf_eye_options *o);
+mf_value mf_eye(int64_t n, mf_dtype dtype MF_DEFAULT_({}));
+mf_value mf_eye_opt(int64_t n, const mf_eye_options *o);
 /* -> shape: jax.ShapeDtypeStruct: a shape and dtype without numbers, for mf_lower and other
  * functions that need only the types of their arguments */
 mf_value mf_struct(mf_shape shape, mf_dtype dtype);

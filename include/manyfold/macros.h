@@ -110,6 +110,9 @@
     int: mf_of_int, unsigned: mf_of_uint, long: mf_of_long, unsigned long: mf_of_ulong, long long: mf_of_llong, \
     unsigned long long: mf_of_ullong, float: mf_of_float, double: mf_f, float _Complex: mf_of_complex, double _Complex: mf_of_complex, char *: mf_string, const char *: mf_string, \
     mf_slice: mf_index_slice, mf_module: mf_static, default: mf_no_value_)(mf_t_); mf_u_; })
+#define MF_IS_SHAPE_(x, name) __extension__ ({ __auto_type mf_t_ = (x); \
+    _Static_assert(_Generic(mf_t_, mf_shape: 1, default: 0), name " is no mf_shape, such as MF_SHAPE(2, 3)"); \
+    _Generic(mf_t_, mf_shape: mf_t_, default: MF_SHAPE0); })
 #endif
 /* clang-format on */
 

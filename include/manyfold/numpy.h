@@ -214,7 +214,8 @@ mf_value mf_array_split(mf_value x, int sections, int axis MF_DEFAULT_(0));
  * second; for an even k (m, n, ...) */
 mf_value mf_rot90(mf_value x, int k MF_DEFAULT_(1));
 /* -> (rows, columns): ones on and below diagonal number k, zeros above; f32 by default */
-mf_value mf_tri(int64_t rows, int64_t columns, int k, mf_dtype dtype);
+mf_value mf_tri(int64_t rows, int64_t columns, int k MF_DEFAULT_(0),
+                mf_dtype dtype MF_DEFAULT_({}));
 /* (...) -> tuple of (...): row-major positions in an array of that shape become one index for each
  * dimension, and back. A negative position counts from the end, and one beyond either end is clipped,
  * as in JAX; the way back checks no bounds */

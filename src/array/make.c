@@ -122,7 +122,7 @@ mf_value mf_of_ullong(unsigned long long x)
     return value_or_memory(mf_array_scalar_i64(MF_U64, true, (int64_t)x));
 }
 
-mf_value mf_scalar(double number, mf_dtype dtype)
+mf_value(mf_scalar)(double number, mf_dtype dtype)
 {
     MF_ENTER(MF_FORKED);
     if (dtype == MF_DTYPE_DEFAULT)
@@ -206,7 +206,7 @@ static mf_value of_numbers(mf_dtype dtype, mf_dtype from, const void *numbers, i
 }
 
 /* Computes start + step i in the working dtype, rounding each operation, as JAX does. */
-mf_value mf_arange_step(double start, double stop, double step, mf_dtype dtype)
+mf_value(mf_arange_step)(double start, double stop, double step, mf_dtype dtype)
 {
     MF_ENTER(MF_FORKED);
     if (dtype == MF_DTYPE_DEFAULT)
@@ -280,24 +280,23 @@ static mf_value constant(const char *what, mf_shape shape, mf_dtype dtype, int64
     return made(mf_array_fill(t, element));
 }
 
-mf_value mf_zeros(mf_shape shape, mf_dtype dtype)
+mf_value(mf_zeros)(mf_shape shape, mf_dtype dtype)
 {
     MF_ENTER(MF_FORKED);
     return constant("mf_zeros", shape, dtype, 0);
 }
 
-mf_value mf_ones(mf_shape shape, mf_dtype dtype)
+mf_value(mf_ones)(mf_shape shape, mf_dtype dtype)
 {
     MF_ENTER(MF_FORKED);
     return constant("mf_ones", shape, dtype, 1);
 }
 
-mf_value mf_eye_opt(int64_t n, mf_dtype dtype, const mf_eye_options *o)
+mf_value mf_eye_opt(int64_t n, const mf_eye_options *o)
 {
     MF_ENTER(MF_FORKED);
+    mf_dtype dtype = o && o->dtype ? o->dtype : MF_F32;
     int64_t columns = o && o->columns ? o->columns : n, k = o ? o->k : 0;
-    if (dtype == MF_DTYPE_DEFAULT)
-        dtype = MF_F32;
     const mf_type *t = mf_type_get(dtype, false, 2, (const int64_t[]){ n, columns });
     if (!t || dtype == MF_KEY)
         return mf_fail(MF_ERROR_SHAPE, "mf_eye: no %lld by %lld matrix of %s", (long long)n, (long long)columns, mf_dtype_name(dtype));
@@ -312,7 +311,7 @@ mf_value mf_eye_opt(int64_t n, mf_dtype dtype, const mf_eye_options *o)
     return made(a);
 }
 
-mf_value(mf_eye)(int64_t n, mf_dtype dtype) { return mf_eye_opt(n, dtype, NULL); }
+mf_value(mf_eye)(int64_t n, mf_dtype dtype) { return mf_eye_opt(n, &(mf_eye_options){ .dtype = dtype }); }
 
 mf_memory_stats_t mf_memory_stats(void)
 {

@@ -108,6 +108,8 @@ static mf_value random_bits(void *context, mf_value key)
 mf_value(mf_random_bits)(mf_value key, mf_shape shape, mf_dtype dtype)
 {
     MF_LAYER;
+    if (dtype == MF_DTYPE_DEFAULT)
+        dtype = MF_U32;
     if (dtype != MF_U8 && dtype != MF_U16 && dtype != MF_U32 && dtype != MF_U64)
         return mf_make_error(MF_ERROR_DTYPE, "random bits come as uint8, uint16, uint32 or uint64, not %s", mf_str_dtype(dtype));
     draw d = draw_of(shape, dtype);

@@ -26,13 +26,13 @@ static mf_value square(mf_value x) { return mf_pow(x, 2); }
 
 static void reference()
 {
-    EXPECT_TEXT(mf_call(mf_pmap(square), mf_arange(8, MF_I32)), "[ 0  1  4  9 16 25 36 49]");
+    EXPECT_TEXT(mf_call(mf_pmap(square), mf_arange(8)), "[ 0  1  4  9 16 25 36 49]");
 
     mf_value x = mf_reshape(mf_arange(12, MF_F32), MF_SHAPE(3, 2, 2)), y = mf_pow(x, 2);
     mf_value products = mf_call(mf_pmap([](mf_value a, mf_value b) { return mf_dot(a, b); }), x, y);
     EXPECT(mf_item_f64(products[2][1][1]) == 10 * 81 + 11 * 121);
 
-    mf_value wrong = mf_call(mf_pmap(square), mf_arange(9, MF_I32));
+    mf_value wrong = mf_call(mf_pmap(square), mf_arange(9));
     EXPECT(mf_error(wrong) && std::strstr(mf_error(wrong), "9"));
 
     mf_pmap_options half = {};
@@ -76,9 +76,9 @@ static samples draw(int devices)
 {
     const int64_t n = 100 * (int64_t)devices;
     mf_value keys = mf_random_split(mf_random_key(0), 5);
-    mf_value w = mf_random_normal(keys[1], MF_SHAPE(5), MF_F32), b = mf_random_normal(keys[2], MF_SHAPE(), MF_F32);
-    mf_value x = mf_random_normal(keys[3], MF_SHAPE(n, 5), MF_F32);
-    return { keys[0], x, mf_dot(x, w) + b + mf_random_normal(keys[4], MF_SHAPE(n), MF_F32) * 0.1 };
+    mf_value w = mf_random_normal(keys[1], MF_SHAPE(5)), b = mf_random_normal(keys[2], MF_SHAPE());
+    mf_value x = mf_random_normal(keys[3], MF_SHAPE(n, 5));
+    return { keys[0], x, mf_dot(x, w) + b + mf_random_normal(keys[4], MF_SHAPE(n)) * 0.1 };
 }
 
 static void training()
@@ -86,7 +86,7 @@ static void training()
     const int devices = 8;
     samples s = draw(devices);
     mf_value keys = mf_random_split(s.key, 3);
-    mf_value params = mf_tuple(mf_random_normal(keys[1], MF_SHAPE(5), MF_F32), mf_random_normal(keys[2], MF_SHAPE(), MF_F32));
+    mf_value params = mf_tuple(mf_random_normal(keys[1], MF_SHAPE(5)), mf_random_normal(keys[2], MF_SHAPE()));
     params = mf_replicate(params, mf_local_devices());
     mf_value x = mf_reshape(s.x, MF_SHAPE(devices, 100, 5)), y = mf_reshape(s.y, MF_SHAPE(devices, 100));
 
@@ -113,7 +113,7 @@ static void training()
 
 static void operators()
 {
-    mf_value a = mf_arange(4, MF_I32);
+    mf_value a = mf_arange(4);
     EXPECT_TEXT(2 * a + 1, "[1 3 5 7]");
     EXPECT_TEXT(-a % 3, "[0 2 1 0]");
     EXPECT_TEXT(a / 2, "[0.  0.5 1.  1.5]");
@@ -126,7 +126,7 @@ static void operators()
     a += 1;
     a *= a;
     EXPECT_TEXT(a, "[ 1  4  9 16]");
-    EXPECT(mf_item_f64(mf_call(mf_vmap([](mf_value v) { return mf_sum(v); }), mf_ones(MF_SHAPE(2, 3), MF_F32))[1]) == 3);
+    EXPECT(mf_item_f64(mf_call(mf_vmap([](mf_value v) { return mf_sum(v); }), mf_ones(MF_SHAPE(2, 3)))[1]) == 3);
     mf_value carried = mf_scan([](mf_value c, mf_value v) { return mf_tuple(c + v, c); }, 0.0, mf_arange(5, MF_F32));
     EXPECT(mf_item_f64(carried[0]) == 10);
     mf_value branch = mf_cond(
@@ -160,13 +160,13 @@ static void modules_of_any_kind()
     EXPECT(mf_item_i64(mf_call(mf_module_new("Count", how_many, "k", 1), 1, 2, 3)) == 3);
     mf_state r = mf_random_state(0);
     mf_module row = mf_nn_sequential(mf_nn_linear(r, 2, 3), mf_fn([](mf_value v) { return mf_relu(v); }), mf_nn_linear(r, 3, 1));
-    EXPECT(mf_dim(mf_call(row, mf_ones(MF_SHAPE(4, 2), MF_F32)), -1) == 1 && mf_member_count(mf_nn_list(m, row)) == 2);
+    EXPECT(mf_dim(mf_call(row, mf_ones(MF_SHAPE(4, 2))), -1) == 1 && mf_member_count(mf_nn_list(m, row)) == 2);
     mf_module metrics = mf_nn_multi_metric("loss", mf_nn_average("loss"));
     mf_nn_metric_update(metrics, mf_dict("loss", 3.0));
     EXPECT(mf_item_f64(mf_nn_metric_compute(metrics)["loss"]) == 3);
     mf_nn_batch_norm_options wide = {};
     wide.axis = -1, wide.epsilon = 1;
-    EXPECT_TEXT(mf_call(mf_nn_batch_norm(r, 1, wide), mf_ones(MF_SHAPE(1, 1), MF_F32)), "[[0.]]");
+    EXPECT_TEXT(mf_call(mf_nn_batch_norm(r, 1, wide), mf_ones(MF_SHAPE(1, 1))), "[[0.]]");
 }
 
 static void modules_and_texts()

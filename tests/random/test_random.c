@@ -399,7 +399,7 @@ TEST(a_draw_is_compiled_once)
         MF_SCOPE;
         mf_value key = mf_random_key(0);
         write_on_the_stack(37 * i + 1);
-        mf_random_normal(key, MF_SHAPE(3), MF_F32);
+        mf_random_normal(key, MF_SHAPE(3));
         mf_random_uniform(key, MF_SHAPE(3), MF_F32);
         mf_random_bernoulli(key, mf_f(0.5), MF_SHAPE(3));
         mf_random_bits(key, MF_SHAPE(3), MF_U32);
