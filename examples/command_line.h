@@ -72,6 +72,18 @@ static inline bool told_of_images(mf_value dataset, const char *folder)
     return true;
 }
 
+/* The loader; NULL if it has no batch, after printing why. */
+static inline mf_loader *having_batches(mf_loader *l)
+{
+    mf_value batch;
+    if (mf_loader_batches(l) > 0)
+        return l;
+    if (!mf_loader_next(l, &batch) || !told(batch))
+        fputs(PROGRAM ": the dataset has no rows\n", stderr);
+    mf_loader_close(l);
+    return NULL;
+}
+
 static inline bool make_folder(const char *folder)
 {
     if (mkdir(folder, 0777) == 0 || errno == EEXIST)

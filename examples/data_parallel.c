@@ -209,15 +209,8 @@ static mf_loader *open_loader(const settings *s, const char *split, int64_t *ima
     if (mf_is_error(dataset))
         return NULL;
     bool train = strcmp(split, "train") == 0;
-    mf_loader *l = mf_loader_open(dataset, .batch_size = s->batch, .shuffle = train, .shuffle_seed = (uint64_t)s->seed, .pad_last = !train,
-                                  .shard_by_process = true);
-    mf_value batch;
-    if (mf_loader_batches(l) > 0)
-        return l;
-    if (!mf_loader_next(l, &batch) || !told(batch))
-        fprintf(stderr, "data_parallel: %lld images to %s with are less than one batch of %lld\n", (long long)*images, split, s->batch);
-    mf_loader_close(l);
-    return NULL;
+    return having_batches(mf_loader_open(dataset, .batch_size = s->batch, .shuffle = train, .shuffle_seed = (uint64_t)s->seed,
+                                         .pad_last = !train, .shard_by_process = true));
 }
 
 /* ---- training */
@@ -429,7 +422,7 @@ static bool start(run *r, trainer *t)
 {
     const settings *s = r->settings;
     int64_t train_images = 0, test_images = 0;
-    mf_value divides = mf_shard_batch(mf_zeros(MF_SHAPE(s->batch), MF_F32), mf_device_count());
+    mf_value divides = mf_shard_batch(mf_zeros(MF_SHAPE(s->batch)), mf_device_count());
     if (told(divides) || !(r->train = open_loader(s, "train", &train_images)) || !(r->test = open_loader(s, "test", &test_images)))
         return false;
     mf_value params = mf_module_values(t->model, mf_of_type(MF_PARAM_STATE));

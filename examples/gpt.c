@@ -211,21 +211,20 @@ typedef struct gpt_run {
     mf_logbook *book;
 } gpt_run;
 
-/* False after an error, which has been printed. The loader copies the rows it needs, so the scope may release the windows. */
-static bool open_loader(mf_loader **loader, const settings *s, const text *t, bool train)
+/* NULL after an error, which has been printed. The loader copies the rows it needs, so the scope may release the windows. */
+static mf_loader *open_loader(const settings *s, const text *t, bool train)
 {
     MF_SCOPE;
     size_t cut = t->size - t->size / 10;
     mf_value windows = train ? windows_of(t->at, cut, s->length, s->length / 4 + 1)
                              : windows_of(t->at + cut, t->size - cut, s->length, s->length);
     if (told(windows))
-        return false;
-    *loader = mf_loader_open(windows, .batch_size = s->batch, .shuffle = train, .shuffle_seed = (uint64_t)s->seed);
-    if (mf_loader_batches(*loader) > 0)
-        return true;
+        return NULL;
+    if (mf_dim(windows, 0) >= s->batch)
+        return mf_loader_open(windows, .batch_size = s->batch, .shuffle = train, .shuffle_seed = (uint64_t)s->seed);
     fprintf(stderr, "gpt: %zu bytes of text are too few to %s with: %lld windows of %lld are needed\n", t->size, train ? "train" : "test",
             s->batch, s->length + 1);
-    return false;
+    return NULL;
 }
 
 /* Never ends: after the last batch of an epoch comes the first of the next. mf_loader_next returns false between them. */
@@ -368,7 +367,7 @@ static bool start(gpt_run *r)
 {
     const settings *s = r->settings;
     text t = { 0 };
-    bool ok = read_text(&t, s->text) && open_loader(&r->train, s, &t, true) && open_loader(&r->test, s, &t, false);
+    bool ok = read_text(&t, s->text) && (r->train = open_loader(s, &t, true)) && (r->test = open_loader(s, &t, false));
     r->text_size = t.size;
     free(t.at);
     mf_value params = mf_module_values(r->trainer.model, mf_of_type(MF_PARAM_STATE));

@@ -114,13 +114,8 @@ static mf_loader *open_loader(const settings *s, bool train)
     int64_t images = mf_dim(mf_get(dataset, "label"), 0);
     if (train && s->limit && s->limit < images)
         dataset = mf_tree_map(mf_closure(first_rows, &s->limit), dataset);
-    mf_loader *l = mf_loader_open(dataset, .batch_size = s->batch, .shuffle = train, .shuffle_seed = (uint64_t)s->seed, .pad_last = !train,
-                                  .prefetch = 2);
-    if (mf_loader_batches(l) > 0)
-        return l;
-    fprintf(stderr, "resnet: there are not as many images to train with as a batch of %lld has\n", s->batch);
-    mf_loader_close(l);
-    return NULL;
+    return having_batches(mf_loader_open(dataset, .batch_size = s->batch, .shuffle = train, .shuffle_seed = (uint64_t)s->seed,
+                                         .pad_last = !train, .prefetch = 2));
 }
 
 /* ---- training */
@@ -275,7 +270,7 @@ static bool open_files(run *r)
 static bool start(run *r)
 {
     const settings *s = r->settings;
-    mf_value divides = mf_shard_batch(mf_zeros(MF_SHAPE(s->batch), MF_F32), mf_device_count());
+    mf_value divides = mf_shard_batch(mf_zeros(MF_SHAPE(s->batch)), mf_device_count());
     if (told(divides) || !(r->train = open_loader(s, true)) || !(r->test = open_loader(s, false)))
         return false;
     r->judge.trainer.tx = resnet_optimizer(s->learning_rate, s->weight_decay, s->epochs * mf_loader_batches(r->train));

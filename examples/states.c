@@ -109,14 +109,8 @@ static mf_loader *open_loader(const settings *s, const char *split)
     mf_value dataset = load(s, split);
     if (mf_is_error(dataset))
         return NULL;
-    mf_loader *l = mf_loader_open(dataset, .batch_size = s->batch, .shuffle = train, .shuffle_seed = (uint64_t)s->seed, .pad_last = !train,
-                                  .prefetch = train ? 2 : 0);
-    if (mf_loader_batches(l) > 0)
-        return l;
-    fprintf(stderr, "states: %lld images to %s with are less than one batch of %lld\n", (long long)mf_dim(mf_get(dataset, "label"), 0),
-            split, s->batch);
-    mf_loader_close(l);
-    return NULL;
+    return having_batches(mf_loader_open(dataset, .batch_size = s->batch, .shuffle = train, .shuffle_seed = (uint64_t)s->seed,
+                                         .pad_last = !train, .prefetch = train ? 2 : 0));
 }
 
 /* ---- training */
@@ -200,7 +194,7 @@ static mf_value row_of(mf_value images, long long step, long long repeats)
 static mf_value watch(run *r, mf_value images, mf_value *rasters)
 {
     const long long repeats = r->settings->repeats;
-    mf_value sums = mf_zeros(MF_SHAPE(mf_dim(images, 0), mf_dim(images, 1), classes), MF_F32);
+    mf_value sums = mf_zeros(MF_SHAPE(mf_dim(images, 0), mf_dim(images, 1), classes));
     for (long long i = 0; i < side * repeats; i++) {
         sums = mf_call(r->look, sums, row_of(images, i, repeats));
         if (rasters)

@@ -94,7 +94,8 @@ void mf_source_close(mf_source *s);
  *   shuffle: a new permutation for each epoch, which follows from shuffle_seed.
  *   keep_last, pad_last: the last, smaller batch of an epoch is dropped by default. keep_last keeps
  *   it as it is; pad_last fills it with zeros, and gives every batch a "mask" (f32, 1 for real
- *   rows, 0 for padding), for which the dataset must be a dict.
+ *   rows, 0 for padding), for which the dataset must be a dict. Without either, a dataset of
+ *   fewer rows than a batch is an error.
  *   shard_by_process: divides each batch over the devices of all processes, in their order; each
  *   process gets the rows of its own devices, so together they get what one process would. The
  *   number of devices must divide batch_size. Not together with keep_last.

@@ -74,6 +74,10 @@ static mf_value check_options(const mf_loader *l)
                              (long long)o->prefetch, (long long)o->workers, MOST_PREFETCHED, MOST_WORKERS);
     if (o->pad_last && o->keep_last)
         return mf_make_error(MF_ERROR_ARGUMENT, "mf_loader_open: keep_last and pad_last exclude each other");
+    if (l->source->rows && l->source->rows < o->batch_size && !o->pad_last && !o->keep_last)
+        return mf_make_error(MF_ERROR_ARGUMENT,
+                             "mf_loader_open: %lld rows are less than one batch of %lld; with .keep_last or .pad_last they are a batch",
+                             (long long)l->source->rows, (long long)o->batch_size);
     return o->pad_last ? check_mask(l) : (mf_value){ 0 };
 }
 

@@ -187,6 +187,7 @@ TEST(refuses_at_the_first_next)
     mf_value uneven = mf_dict("a", mf_arange(3, MF_F32), "b", mf_arange(4, MF_F32));
     check_refused(mf_loader_open(numbered(4)), "batch_size is 0");
     check_refused(mf_loader_open_opt(numbered(4), NULL), "batch_size is 0");
+    check_refused(mf_loader_open(numbered(4), .batch_size = 5), "4 rows are less than one batch of 5; with .keep_last");
     check_refused(mf_loader_open(uneven, .batch_size = 2), "3 and 4 rows");
     check_refused(mf_loader_open(mf_list(mf_arange(4, MF_F32)), .batch_size = 2, .pad_last = true), "must be a dict");
     check_refused(mf_loader_open(mf_dict("mask", mf_arange(4, MF_F32)), .batch_size = 2, .pad_last = true), "has one already");
