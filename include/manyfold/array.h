@@ -25,7 +25,9 @@ MF_BEGIN_
  * is no default (MF_ERROR_DTYPE) */
 mf_value mf_from_host(mf_dtype dtype, mf_shape shape, const void *data);
 /* -> shape: of numbers written in the call: mf_array(MF_F32, MF_SHAPE(2), 1, 2). MF_ERROR_SHAPE
- * unless there is one number for each element */
+ * unless there is one number for each element; MF_ERROR_ARGUMENT for one that an integer dtype
+ * cannot hold. They are C doubles, which hold integers up to 2^53 exactly; for larger ones use
+ * mf_from_host */
 mf_value mf_array_n(mf_dtype dtype, mf_shape shape, const double *numbers, int count);
 /* -> (n): jnp.arange of integers: start (mf_arange: 0), start + 1, ... below stop; i32 by default.
  * mf_arange(8), mf_arange_opt(2, 8) */

@@ -299,8 +299,8 @@ mf_value mf_static_bytes(const void *bytes, size_t size);
 /* static -> C: the bytes of a static or string, and in *size their number; NULL when v is neither.
  * They live as long as the process */
 const void *mf_static_data(mf_value v, size_t *size);
-/* -> (): strongly typed, as jnp.float32(100.0); f32 by default. Seldom needed: a plain C number,
- * weakly typed, does. */
+/* -> (): strongly typed, as jnp.float32(100.0); f32 by default. MF_ERROR_ARGUMENT for a number that
+ * an integer dtype cannot hold. Seldom needed: a plain C number, weakly typed, does. */
 mf_value mf_scalar(double number, mf_dtype dtype MF_DEFAULT_({}));
 
 /* What the macros convert arguments with. -> value */

@@ -122,6 +122,18 @@ mf_value mf_of_ullong(unsigned long long x)
     return value_or_memory(mf_array_scalar_i64(MF_U64, true, (int64_t)x));
 }
 
+/* As in JAX, where a Python number of the wrong size is an OverflowError. A fraction is truncated; 2^63 stands for the largest int64, which no
+ * double can hold. */
+static bool fits(mf_dtype dtype, double number)
+{
+    return !mf_dtype_is_int(dtype) || (trunc(number) >= mf_dtype_lowest(dtype) && trunc(number) <= mf_dtype_highest(dtype));
+}
+
+static mf_value out_of_bounds(const char *what, mf_dtype dtype, double number)
+{
+    return mf_fail(MF_ERROR_ARGUMENT, "%s: %.17g is out of bounds for %s", what, number, mf_dtype_name(dtype));
+}
+
 mf_value(mf_scalar)(double number, mf_dtype dtype)
 {
     MF_ENTER(MF_FORKED);
@@ -129,6 +141,8 @@ mf_value(mf_scalar)(double number, mf_dtype dtype)
         dtype = MF_F32;
     if (!mf_type_scalar(dtype, false) || dtype == MF_KEY)
         return mf_fail(MF_ERROR_DTYPE, "mf_scalar: %d is no dtype of numbers", (int)dtype);
+    if (!fits(dtype, number))
+        return out_of_bounds("mf_scalar", dtype, number);
     return made(mf_array_scalar_f64(dtype, false, number));
 }
 
@@ -155,6 +169,9 @@ mf_value mf_array_n(mf_dtype dtype, mf_shape shape, const double *numbers, int c
         return bad_shape("mf_array", dtype, shape);
     if (count != t->size)
         return mf_fail(MF_ERROR_SHAPE, "mf_array: %d numbers for %s, which holds %lld", count, mf_type_name(t), (long long)t->size);
+    for (int i = 0; i < count; i++)
+        if (!fits(dtype, numbers[i]))
+            return out_of_bounds("mf_array", dtype, numbers[i]);
     mf_array *a = mf_array_new(t);
     if (a)
         mf_convert(dtype, mf_array_data(a), MF_F64, numbers, count);

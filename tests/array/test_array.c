@@ -76,6 +76,12 @@ TEST(makers)
     CHECK_EQ_UINT((uint64_t)mf_item_i64(mf_of_ullong(UINT64_MAX)), UINT64_MAX);
     CHECK(mf_item_bool(mf_array(MF_I32, MF_SHAPE(1, 1), -3)));
     CHECK_CONTAINS(mf_error(mf_array(MF_F32, MF_SHAPE(2), 1, 2, 3)), "3 numbers for float32[2]");
+    CHECK_EQ_INT(mf_item_i64(mf_array(MF_I64, MF_SHAPE(1), INT64_MAX)), INT64_MAX);
+    CHECK_EQ_INT(mf_item_i64(mf_array(MF_U8, MF_SHAPE(1), 255.5)), 255);
+    CHECK_CONTAINS(mf_error(mf_array(MF_U8, MF_SHAPE(2), 1, 300)), "mf_array: 300 is out of bounds for uint8");
+    CHECK_CONTAINS(mf_error(mf_array(MF_U32, MF_SHAPE(1), -1)), "-1 is out of bounds for uint32");
+    CHECK_CONTAINS(mf_error(mf_array(MF_I32, MF_SHAPE(1), 1e10)), "out of bounds for int32");
+    CHECK_CONTAINS(mf_error(mf_scalar(0.0 / 0.0, MF_I32)), "nan is out of bounds for int32");
     CHECK_CONTAINS(mf_error(mf_zeros((mf_shape){ .rank = 9 })), "of rank 9");
     CHECK_CONTAINS(mf_error(mf_zeros(MF_SHAPE(-1), MF_F32)), "is -1");
     CHECK_CONTAINS(mf_error(mf_zeros(MF_SHAPE(INT64_MAX, INT64_MAX), MF_F32)), "too large");
