@@ -136,7 +136,7 @@ static void drain(void)
 static void leave(mf_comm *c)
 {
     for (uint32_t p = 1; p < PROCESSES; p++) {
-        mf_message_header bye = { .magic = MAGIC, .kind = BYE, .from = p };
+        mf_message_header bye = { .magic = MAGIC, .kind = LEAVING, .from = p };
         bring(&bye, sizeof bye);
     }
     c->leave(c, "the test is over");

@@ -357,7 +357,7 @@ static int64_t job_run(int size, const int *devices, uint64_t seed, void (*run)(
     pthread_mutex_unlock(&j.lock);
     pthread_join(deliverer, NULL);
     for (int p = 0; p < size; p++)
-        mf_comm_free_parts(&j.at[p].comm);
+        mf_comm_free_groups(&j.at[p].comm);
     if (atomic_load(&j.lent)) {
         fprintf(stderr, "%lld loans were not given back\n", (long long)atomic_load(&j.lent));
         abort();

@@ -195,22 +195,22 @@ void mf_shared_close(mf_shared_memory *s)
 
 /* ------------------------------------------------------------------ this process's range as a source of memory */
 
-typedef struct hole { /* a freed block, whose pages have gone back to the system */
-    struct hole *next;
+typedef struct freed_block { /* a freed block, whose pages have gone back to the system */
+    struct freed_block *next;
     unsigned char *at;
     size_t size;
-} hole;
+} freed_block;
 
 static struct {
     const mf_shared_memory *of;
     pthread_mutex_t lock;
     size_t used;
-    hole *holes;
+    freed_block *freed;
 } source = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-static unsigned char *take_hole(size_t size)
+static unsigned char *take_freed(size_t size)
 {
-    for (hole **at = &source.holes, *h; (h = *at); at = &h->next)
+    for (freed_block **at = &source.freed, *h; (h = *at); at = &h->next)
         if (h->size == size) {
             unsigned char *p = h->at;
             *at = h->next;
@@ -236,7 +236,7 @@ static void put(void *at, size_t size);
 static void *get(size_t size)
 {
     pthread_mutex_lock(&source.lock);
-    unsigned char *p = take_hole(size);
+    unsigned char *p = take_freed(size);
     if (!p)
         p = extend(size);
     pthread_mutex_unlock(&source.lock);
@@ -250,14 +250,14 @@ static void *get(size_t size)
 /* A block that cannot be recorded, because memory is out, is not used again. */
 static void put(void *at, size_t size)
 {
-    hole *h = mf_alloc(sizeof *h);
+    freed_block *h = mf_alloc(sizeof *h);
     if (size >= PAGE) /* a reader of a loan that was withdrawn finds zeros; the next user gets new pages */
         madvise(at, size / PAGE * PAGE, MADV_REMOVE);
     if (!h)
         return;
     pthread_mutex_lock(&source.lock);
-    *h = (hole){ source.holes, at, size };
-    source.holes = h;
+    *h = (freed_block){ source.freed, at, size };
+    source.freed = h;
     pthread_mutex_unlock(&source.lock);
 }
 

@@ -21,11 +21,11 @@
 #define WELCOME_MS 20000 /* process 0 may share its cores with many */
 #define HELLO      0x6d664849u
 
-typedef enum word_kind { GOODBYE = 1, DEATH, WELCOME } word_kind;
+typedef enum message_kind { GOODBYE = 1, DEATH, WELCOME } message_kind;
 
-typedef struct word { /* every message after the hello */
+typedef struct message { /* every message after the hello */
     uint32_t kind, process;
-} word;
+} message;
 
 typedef struct hello {
     uint32_t magic, rank;
@@ -35,7 +35,7 @@ typedef struct hello {
 typedef struct connection {
     int fd, rank; /* rank -1: has not said hello */
     bool left;    /* it said goodbye: the end of the connection is no death */
-    unsigned char came[sizeof(hello)];
+    unsigned char received[sizeof(hello)];
     size_t count;
 } connection;
 
@@ -63,10 +63,10 @@ static void close_socket(int *fd)
 /* Detects that the other end's machine has vanished without closing the connection. */
 static void keep_alive(int fd)
 {
-    int on = 1, idle = 10, apart = 5, times = 3;
+    int on = 1, idle = 10, interval = 5, times = 3;
     setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &apart, sizeof apart);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &times, sizeof times);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
@@ -124,16 +124,16 @@ static int connect_to(uint32_t address, uint32_t port)
 }
 
 /* Messages are few and small: a socket that does not take one at once has a dead peer. */
-static bool tell(int fd, const void *bytes, size_t count) { return send(fd, bytes, count, MSG_NOSIGNAL) == (ssize_t)count; }
+static bool send_message(int fd, const void *bytes, size_t count) { return send(fd, bytes, count, MSG_NOSIGNAL) == (ssize_t)count; }
 
 /* ------------------------------------------------------------------ the thread */
 
 static void report_death(int process)
 {
-    word w = { DEATH, (uint32_t)process };
+    message m = { DEATH, (uint32_t)process };
     for (int i = 0; i < watch.count && !watch.rank; i++)
         if (watch.all[i].fd >= 0 && watch.all[i].rank > 0)
-            tell(watch.all[i].fd, &w, sizeof w);
+            send_message(watch.all[i].fd, &m, sizeof m);
     watch.died(watch.context, process);
 }
 
@@ -149,15 +149,15 @@ static void end_connection(connection *c)
 static bool take_hello(connection *c)
 {
     hello h;
-    memcpy(&h, c->came, sizeof h);
+    memcpy(&h, c->received, sizeof h);
     unsigned char differ = 0;
     for (size_t i = 0; i < sizeof h.secret; i++)
         differ |= h.secret[i] ^ watch.secret[i];
     bool ours = !differ && h.magic == HELLO && h.rank > 0 && h.rank < (uint32_t)watch.size;
     for (int i = 0; ours && i < watch.count; i++)
         ours = watch.all[i].rank != (int)h.rank;
-    word w = { WELCOME, h.rank };
-    if (!ours || !tell(c->fd, &w, sizeof w))
+    message m = { WELCOME, h.rank };
+    if (!ours || !send_message(c->fd, &m, sizeof m))
         return false;
     c->rank = (int)h.rank;
     if (--watch.missing)
@@ -169,14 +169,14 @@ static bool take_hello(connection *c)
     return true;
 }
 
-static bool take_word(connection *c)
+static bool take_message(connection *c)
 {
-    word w;
-    memcpy(&w, c->came, sizeof w);
-    bool news = w.kind == DEATH && watch.rank && w.process < (uint32_t)watch.size && (int)w.process != watch.rank;
-    if (news)
-        report_death((int)w.process);
-    else if (w.kind == GOODBYE)
+    message m;
+    memcpy(&m, c->received, sizeof m);
+    bool is_death = m.kind == DEATH && watch.rank && m.process < (uint32_t)watch.size && (int)m.process != watch.rank;
+    if (is_death)
+        report_death((int)m.process);
+    else if (m.kind == GOODBYE)
         c->left = true;
     else
         return false;
@@ -184,10 +184,10 @@ static bool take_word(connection *c)
 }
 
 /* Receives from a connection; false: it has ended, or its peer does not belong to the job. */
-static bool take(connection *c)
+static bool receive(connection *c)
 {
-    size_t wanted = c->rank < 0 ? sizeof(hello) : sizeof(word);
-    ssize_t n = recv(c->fd, c->came + c->count, wanted - c->count, 0);
+    size_t wanted = c->rank < 0 ? sizeof(hello) : sizeof(message);
+    ssize_t n = recv(c->fd, c->received + c->count, wanted - c->count, 0);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return true;
     if (n <= 0)
@@ -196,11 +196,11 @@ static bool take(connection *c)
     if (c->count < wanted)
         return true;
     c->count = 0;
-    return c->rank < 0 ? take_hello(c) : take_word(c);
+    return c->rank < 0 ? take_hello(c) : take_message(c);
 }
 
 /* Connections from strangers, of any number, get only the places that are left. */
-static void take_guest(void)
+static void accept_connection(void)
 {
     int fd = accept4(watch.listening, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK), i = 0;
     while (i < watch.count && (watch.all[i].fd >= 0 || watch.all[i].rank >= 0))
@@ -225,10 +225,10 @@ static void *sleep_on_connections(void *unused)
         poll(watch.polls, (nfds_t)watch.count + 2, -1);
         stopping = watch.polls[watch.count].revents;
         for (int i = 0; i < watch.count && !stopping; i++)
-            if (watch.polls[i].revents && !take(&watch.all[i]))
+            if (watch.polls[i].revents && !receive(&watch.all[i]))
                 end_connection(&watch.all[i]);
         if (watch.listening >= 0 && watch.polls[watch.count + 1].revents)
-            take_guest();
+            accept_connection();
     }
     return unused;
 }
@@ -249,17 +249,17 @@ static void close_in_child(void)
  * on its own machine, somebody else may listen here. */
 static bool is_welcomed(int fd)
 {
-    word w;
-    char *at = (char *)&w;
+    message m;
+    char *at = (char *)&m;
     size_t count = 0;
     struct pollfd p = { .fd = fd, .events = POLLIN };
-    while (count < sizeof w && poll(&p, 1, WELCOME_MS) == 1) {
-        ssize_t n = recv(fd, at + count, sizeof w - count, 0);
+    while (count < sizeof m && poll(&p, 1, WELCOME_MS) == 1) {
+        ssize_t n = recv(fd, at + count, sizeof m - count, 0);
         if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
             return false;
         count += n > 0 ? (size_t)n : 0;
     }
-    return count == sizeof w && w.kind == WELCOME && w.process == (uint32_t)watch.rank;
+    return count == sizeof m && m.kind == WELCOME && m.process == (uint32_t)watch.rank;
 }
 
 static bool say_hello(const mf_watch_invitation *invitation)
@@ -269,7 +269,7 @@ static bool say_hello(const mf_watch_invitation *invitation)
     memcpy(h.secret, invitation->secret, sizeof h.secret);
     for (int i = 0; i < MF_WATCH_ADDRESSES && invitation->at[i] && c->rank < 0; i++) {
         c->fd = connect_to(invitation->at[i], invitation->port);
-        if (c->fd >= 0 && tell(c->fd, &h, sizeof h) && is_welcomed(c->fd))
+        if (c->fd >= 0 && send_message(c->fd, &h, sizeof h) && is_welcomed(c->fd))
             c->rank = 0;
         else
             close_socket(&c->fd);
@@ -304,7 +304,7 @@ bool mf_watch_begin(int rank, int size, const mf_watch_invitation *invitation, v
 }
 
 /* Also after a beginning that failed halfway. */
-static void forget(void)
+static void free_connections(void)
 {
     for (int i = 0; i < watch.count; i++)
         close_socket(&watch.all[i].fd);
@@ -319,9 +319,9 @@ static void forget(void)
 
 void mf_watch_end(bool well)
 {
-    word w = { GOODBYE, (uint32_t)watch.rank };
+    message m = { GOODBYE, (uint32_t)watch.rank };
     if (!watch.begun) {
-        forget();
+        free_connections();
         return;
     }
     watch.begun = false;
@@ -329,6 +329,6 @@ void mf_watch_end(bool well)
     pthread_join(watch.thread, NULL);
     for (int i = 0; i < watch.count; i++)
         if (well && watch.all[i].fd >= 0)
-            tell(watch.all[i].fd, &w, sizeof w);
-    forget();
+            send_message(watch.all[i].fd, &m, sizeof m);
+    free_connections();
 }

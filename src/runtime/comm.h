@@ -12,8 +12,8 @@
 
 typedef struct mf_comm mf_comm;
 
-/* Calls that exchange something are numbered from 0 among the calls of the same processes. The bits above these identify the processes:
- * 0 is all of them; a part of them has a number of its own. */
+/* Calls that exchange something are numbered from 0 among the calls of the same group of processes. The bits above these identify the
+ * group: 0 is all processes. */
 #define MF_CALL_BITS 40
 static inline uint64_t mf_call_number(uint64_t call) { return call % ((uint64_t)1 << MF_CALL_BITS); }
 
@@ -29,18 +29,18 @@ enum { MF_CALLS_KEPT = 64 };
 enum { MF_KEY_MOST = 4096, MF_VALUE_MOST = 1 << 26 }; /* bytes */
 
 typedef struct mf_message_tag {
-    uint64_t call;        /* the sender's call */
-    uint64_t place;       /* the collective, in these iterations of the loops around it and at these indices of the other axes */
-    uint64_t check;       /* what is computed there. Both sides must have the same check, and the same size, or both get an error */
-    const char *words;    /* `check` in words, for that error; immortal, or NULL */
-    void *run;            /* the run that the message belongs to, for mf_run_rests; it outlives the message. NULL: none */
-    const void *exchange; /* identifies the exchange of the run that cannot go on without this message; NULL: none waits for it alone */
+    uint64_t call;           /* the sender's call */
+    uint64_t place;          /* the collective, in these iterations of the loops around it and at these indices of the other axes */
+    uint64_t check;          /* what is computed there. Both sides must have the same check, and the same size, or both get an error */
+    const char *description; /* `check` in words, for that error; immortal, or NULL */
+    void *run;               /* the run that the message belongs to, for mf_run_is_blocked; it outlives the message. NULL: none */
+    const void *exchange;    /* identifies the exchange of the run that cannot go on without this message; NULL: none waits for it alone */
 } mf_message_tag;
 
-/* Whether a run rests: nothing in it moves, or is about to without a message, except for so many exchanges, which wait for so many
+/* Whether a run is blocked: nothing in it moves, or is about to without a message, except for so many exchanges, which wait for so many
  * messages together. *version: how often exchanges of the run have begun to send so far. The caller may hold its own locks: under the
  * run's lock no other is taken. */
-bool mf_run_rests(void *run, int exchanges, int messages, uint64_t *version);
+bool mf_run_is_blocked(void *run, int exchanges, int messages, uint64_t *version);
 
 /* The completion of one send or receive. error is NULL or MF_ERROR_PEER, and the callee owns it. Called once, on any thread, without any
  * lock held. */
@@ -58,16 +58,16 @@ typedef enum mf_comm_activity { MF_COMM_IDLE, MF_COMM_AWAITS, MF_COMM_MOVES } mf
 
 struct mf_comm {
     int rank, size;
-    bool together;                           /* all processes share memory, so messages are cheap; the same in all processes */
-    const int *first_device;                 /* process p has the devices first_device[p] to first_device[p + 1] - 1 */
-    int least_devices, most_devices;         /* the fewest and the most that a process has (mf_comm_count_devices); 0: unknown */
-    _Atomic uint64_t calls;                  /* number of calls begun of all processes */
-    _Atomic(struct mf_comm_part *) parts;    /* the parts of the processes that had calls of their own; mf_comm_free_parts */
-    _Atomic(struct mf_comm_failed *) failed; /* functions whose calls failed before any map was known; mf_comm_free_parts */
-    _Atomic uint64_t begun;                  /* number of calls begun, of all processes or a part */
-    mf_call_record newest[MF_CALLS_KEPT];    /* the newest calls, in the order in which they began; number i is at i % MF_CALLS_KEPT */
-    _Atomic int runs;                        /* runs of this process that are not over */
-    _Atomic int awaited;                     /* sends and receives that are not done; for poll */
+    bool together;                            /* all processes share memory, so messages are cheap; the same in all processes */
+    const int *first_device;                  /* process p has the devices first_device[p] to first_device[p + 1] - 1 */
+    int least_devices, most_devices;          /* the fewest and the most that a process has (mf_comm_count_devices); 0: unknown */
+    _Atomic uint64_t calls;                   /* number of calls begun of all processes */
+    _Atomic(struct mf_comm_group *) groups;   /* the groups of some of the processes that had calls of their own; mf_comm_free_groups */
+    _Atomic(struct mf_failed_calls *) failed; /* functions whose calls failed before any map was known; mf_comm_free_groups */
+    _Atomic uint64_t begun;                   /* number of calls begun, of all processes or a group */
+    mf_call_record newest[MF_CALLS_KEPT];     /* the newest calls, in the order in which they began; number i is at i % MF_CALLS_KEPT */
+    _Atomic int runs;                         /* runs of this process that are not over */
+    _Atomic int awaited;                      /* sends and receives that are not done; for poll */
     /* The bytes belong to the communicator until `done` is called. */
     void (*send)(mf_comm *c, int peer, const mf_message_tag *tag, const void *bytes, size_t count, mf_message_done done, void *context);
     void (*receive)(mf_comm *c, int peer, const mf_message_tag *tag, void *bytes, size_t count, mf_message_done done, void *context);
@@ -106,7 +106,7 @@ mf_comm *mf_comm_of_process(void);               /* the process's, whatever the 
 mf_comm *mf_comm_joined(void);                   /* the process's, if it has joined already */
 mf_error_object *mf_comm_failure(void);          /* why joining failed, as a reference; NULL: it did not */
 void mf_comm_set(mf_comm *c);                    /* for this thread, which can so stand for a process; NULL: the process's */
-void mf_comm_free_parts(mf_comm *c);             /* when nobody uses c any more */
+void mf_comm_free_groups(mf_comm *c);            /* when nobody uses c any more */
 void mf_comm_count_devices(mf_comm *c);          /* once first_device is known */
 int mf_comm_owner(const mf_comm *c, int device); /* the process that has the device; -1: none */
 void mf_comm_abort(mf_comm *c, uint64_t call, mf_error_object *why); /* with its message and location; handles nothing */
@@ -133,26 +133,27 @@ mf_error_object *mf_program_check_owners(const struct mf_program *p, const mf_co
 /* Begins a call of this function (NULL: unknown) at this location, and returns its number. */
 uint64_t mf_comm_begin(mf_comm *c, const mf_intlist *processes, const char *function, const void *location);
 const mf_call_record *mf_comm_record(const mf_comm *c, uint64_t call); /* NULL: not begun, or too long ago */
-/* "call 3", or for a part of the processes "call 3 of processes 0 and 2". */
+/* "call 3", or for a group of processes "call 3 of processes 0 and 2". */
 void mf_comm_name_call(mf_text *t, const mf_comm *c, uint64_t call);
 /* ", pmap(f) (file:line)", as far as it is known; the location encoded (location.h). */
 void mf_comm_describe(mf_text *t, const mf_call_record *r);
 /* A call has failed before it began: it still takes a number, and the others are told why. Does nothing if this process takes no part. */
-void mf_comm_miss(const mf_intlist *processes, mf_error_object *why);
+void mf_comm_fail_unbegun(const mf_intlist *processes, mf_error_object *why);
 
 /* A call of this function has failed before any of its maps was known, so it is not known yet whether other processes count it. They do
  * if they wait for a call of a function of this name that this process has not begun, or if this process calls it again, with maps. */
-void mf_comm_failed(const char *function, mf_error_object *why);
+void mf_comm_record_failed(const char *function, mf_error_object *why);
 /* Other processes wait for this call of that function: if a failed call can be the one, it gets this number, and its error is added to
  * *why. */
-bool mf_comm_settle(mf_comm *c, uint64_t call, const char *function, mf_text *why);
+bool mf_comm_match_failed(mf_comm *c, uint64_t call, const char *function, mf_text *why);
 
-bool mf_comm_has_part(const mf_intlist *devices); /* whether this process takes part in a map over these devices (NULL: all) with others */
+bool mf_comm_takes_part(
+    const mf_intlist *devices); /* whether this process takes part in a map over these devices (NULL: all) with others */
 
 /* While a call is traced on this thread, these record the processes with which it would exchange, in case it fails. */
 void mf_comm_expect_nothing(void);
 void mf_comm_expect_map(const mf_intlist *devices); /* devices NULL: all */
 void mf_comm_expect_program(const struct mf_program *p);
-bool mf_comm_miss_expected(mf_error_object *why); /* to those expected, and resets; false: none were */
+bool mf_comm_fail_expected(mf_error_object *why); /* to those expected, and resets; false: none were */
 
 #endif

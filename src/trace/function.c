@@ -195,5 +195,5 @@ void mf_function_expect(const mf_function_object *f)
 bool mf_function_may_exchange(const mf_function_object *f)
 {
     const mf_function_object *map = map_of(f);
-    return !map || mf_comm_has_part(map->kind->devices(map));
+    return !map || mf_comm_takes_part(map->kind->devices(map));
 }

@@ -54,9 +54,13 @@ static void bring_piece(mf_message_kind kind, uint64_t place, uint64_t total, co
 {
     unsigned char bytes[sizeof(mf_message_header) + 64];
     size_t key_size = strlen(key), count = strlen(piece);
-    mf_message_header h = {
-        .magic = MAGIC, .kind = kind, .from = 1, .tag = (uint32_t)key_size, .place = place, .check = total, .size = key_size + count
-    };
+    mf_message_header h = { .magic = MAGIC,
+                            .kind = kind,
+                            .from = 1,
+                            .key_bytes = (uint32_t)key_size,
+                            .position = place,
+                            .total = total,
+                            .size = key_size + count };
     memcpy(bytes, &h, sizeof h);
     memcpy(bytes + sizeof h, key, key_size);
     memcpy(bytes + sizeof h + key_size, piece, count);
@@ -67,7 +71,7 @@ static void bring_piece(mf_message_kind kind, uint64_t place, uint64_t total, co
 static mf_message_header take_answer(char *words)
 {
     mf_ring *r = mf_shared_ring(&fake.shared, 0, 2);
-    mf_message_header h = { .kind = KINDS };
+    mf_message_header h = { .kind = MESSAGE_KINDS };
     const unsigned char *bytes = NULL;
     size_t count = 0;
     for (double start = now(); !(bytes = mf_ring_next(r, &count)) && now() - start < 30;)
@@ -83,7 +87,7 @@ static mf_message_header take_answer(char *words)
 static void ask(uint64_t id, bool waits)
 {
     unsigned char bytes[sizeof(mf_message_header) + 1];
-    mf_message_header h = { .magic = MAGIC, .kind = GET, .from = 2, .id = id, .check = waits, .size = 1 };
+    mf_message_header h = { .magic = MAGIC, .kind = KEY_GET, .from = 2, .id = id, .waits = waits, .size = 1 };
     memcpy(bytes, &h, sizeof h);
     bytes[sizeof h] = 'k';
     bring(bytes, sizeof bytes);
@@ -96,14 +100,14 @@ TEST(others_are_answered)
     REQUIRE(c && CHECK(share(c)));
     ask(1, false);
     mf_message_header h = take_answer(words);
-    CHECK(h.kind == NO_VALUE && h.id == 1 && !h.size);
+    CHECK(h.kind == KEY_ABSENT && h.id == 1 && !h.size);
     ask(2, true);
     ask(3, true);
-    bring(&(mf_message_header){ .magic = MAGIC, .kind = GET_OVER, .from = 2, .id = 2 }, sizeof h);
+    bring(&(mf_message_header){ .magic = MAGIC, .kind = KEY_GET_CANCEL, .from = 2, .id = 2 }, sizeof h);
     nanosleep(&(struct timespec){ 0, 50000000 }, NULL);
     put(c, "k", "value");
     h = take_answer(words);
-    CHECK(h.kind == VALUE && h.id == 3 && h.place == 0 && h.check == 6);
+    CHECK(h.kind == KEY_VALUE && h.id == 3 && h.position == 0 && h.total == 6);
     CHECK_STR(words, "value");
     ask(4, true);
     CHECK(take_answer(words).id == 4);
@@ -115,19 +119,19 @@ TEST(values_come_in_pieces)
 {
     mf_comm *c = open_comm();
     REQUIRE(c);
-    bring_piece(PUT, 0, 9, "k", "abcd");
-    bring_piece(PUT, 4, 9, "k", "efgh");
+    bring_piece(KEY_PUT, 0, 9, "k", "abcd");
+    bring_piece(KEY_PUT, 4, 9, "k", "efgh");
     CHECK_STR(get(c, "k", 0.05), "");
-    bring_piece(PUT, 7, 9, "k", "i"); /* not the next piece */
-    bring_piece(PUT, 8, 9, "k", "too much");
-    bring_piece(PUT, 8, 7, "k", "");
-    bring_piece(VALUE, 0, 3, "", "abc"); /* not requested */
+    bring_piece(KEY_PUT, 7, 9, "k", "i"); /* not the next piece */
+    bring_piece(KEY_PUT, 8, 9, "k", "too much");
+    bring_piece(KEY_PUT, 8, 7, "k", "");
+    bring_piece(KEY_VALUE, 0, 3, "", "abc"); /* not requested */
     CHECK_STR(get(c, "k", 0.05), "");
-    bring(&(mf_message_header){ .magic = MAGIC, .kind = GET, .from = 2, .id = 5 }, sizeof(mf_message_header));
-    bring(&(mf_message_header){ .magic = MAGIC, .kind = GET_OVER, .from = 2, .id = 5 }, sizeof(mf_message_header));
-    bring(&(mf_message_header){ .magic = MAGIC, .kind = GET_OVER, .from = 2, .id = 6 }, sizeof(mf_message_header));
-    bring_piece(PUT, 8, 9, "k", "");
-    bring_piece(PUT, 8, 9, "k", "\n");
+    bring(&(mf_message_header){ .magic = MAGIC, .kind = KEY_GET, .from = 2, .id = 5 }, sizeof(mf_message_header));
+    bring(&(mf_message_header){ .magic = MAGIC, .kind = KEY_GET_CANCEL, .from = 2, .id = 5 }, sizeof(mf_message_header));
+    bring(&(mf_message_header){ .magic = MAGIC, .kind = KEY_GET_CANCEL, .from = 2, .id = 6 }, sizeof(mf_message_header));
+    bring_piece(KEY_PUT, 8, 9, "k", "");
+    bring_piece(KEY_PUT, 8, 9, "k", "\n");
     CHECK_STR(get(c, "k", 5), "abcdefgh\n");
     leave(c);
 }
@@ -189,7 +193,7 @@ TEST(a_wait_ends)
     REQUIRE(c);
     w = begin_waiting(c);
     for (uint32_t p = 1; p < PROCESSES; p++)
-        bring(&(mf_message_header){ .magic = MAGIC, .kind = BYE, .from = p }, sizeof(mf_message_header));
+        bring(&(mf_message_header){ .magic = MAGIC, .kind = LEAVING, .from = p }, sizeof(mf_message_header));
     c->leave(c, "the test is over");
     CHECK_CONTAINS(words_of(w), "this process has left the job: the test is over");
     CHECK_CONTAINS(get(c, "late", 60), "this process has left the job");

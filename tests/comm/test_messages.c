@@ -34,7 +34,7 @@ static void ended(void *context, mf_error_object *error)
 
 static void operate(mf_comm *c, own_operation *op)
 {
-    mf_message_tag tag = { .call = draw(4), .place = draw(3), .check = draw(2), .words = draw(2) ? "psum of float32[3]" : NULL };
+    mf_message_tag tag = { .call = draw(4), .place = draw(3), .check = draw(2), .description = draw(2) ? "psum of float32[3]" : NULL };
     size_t count = draw(3) ? draw(64) : draw(BUFFER);
     op->bytes = malloc(count + 1);
     memset(op->bytes, 1, count + 1);
@@ -52,9 +52,9 @@ static void bring_any(void)
     static unsigned char bytes[sizeof(mf_message_header) + SLOT];
     uint64_t few = draw(64), many = draw(80000);
     mf_message_header h = { .magic = draw(40) ? MAGIC : draw(1u << 30),
-                            .kind = draw(KINDS + 2),
+                            .kind = draw(MESSAGE_KINDS + 2),
                             .from = 1 + draw(PROCESSES),
-                            .tag = draw(3) ? 0 : draw(100),
+                            .text_bytes = draw(3) ? 0 : draw(100),
                             .call = draw(5),
                             .place = draw(3),
                             .check = draw(2),
@@ -68,8 +68,8 @@ static void bring_any(void)
         h.from = draw(40) ? 1 : draw(1u << 30);
     if (draw(200) == 0)
         h.size = UINT64_MAX - draw(64);
-    bool wide = h.kind == OFFER || h.kind == GO;
-    size_t payload = (wide ? 0 : h.size) + (h.kind <= OFFER ? h.tag : 0);
+    bool wide = h.kind == OFFER || h.kind == CLEAR_TO_SEND;
+    size_t payload = (wide ? 0 : h.size) + (h.kind <= OFFER ? h.text_bytes : 0);
     if (draw(100) == 0)
         payload = draw(80000);
     size_t count = sizeof h + (payload < SLOT ? payload : 0);
@@ -145,11 +145,11 @@ static const struct {
     { "an offer", "good", { .kind = OFFER, .from = 1, .size = 4 }, 0 },
     { "an offer of another size", "process 1 computes something else here", { .kind = OFFER, .from = 1, .size = 1u << 30 }, 0 },
     { "a size that is not that of the bytes", "is none of this library's", { .kind = DATA, .from = 1, .size = 4 }, 5 },
-    { "words that are not there", "is none of this library's", { .kind = DATA, .from = 1, .size = 4, .tag = 9 }, 4 },
+    { "words that are not there", "is none of this library's", { .kind = DATA, .from = 1, .size = 4, .text_bytes = 9 }, 4 },
     { "a process that there is not", "is none of this library's", { .kind = DATA, .from = PROCESSES, .size = 4 }, 4 },
-    { "a kind that there is not", "is none of this library's", { .kind = KINDS, .from = 1 }, 0 },
-    { "a tag that there is not", "is none of this library's", { .kind = GO, .from = 1, .tag = 64 }, 0 },
-    { "the end of its call", "process 1 ended its call 0 without this collective", { .kind = OVER, .from = 1 }, 0 },
+    { "a kind that there is not", "is none of this library's", { .kind = MESSAGE_KINDS, .from = 1 }, 0 },
+    { "a tag that there is not", "is none of this library's", { .kind = CLEAR_TO_SEND, .from = 1, .link_tag = 64 }, 0 },
+    { "the end of its call", "process 1 ended its call 0 without this collective", { .kind = CALL_OVER, .from = 1 }, 0 },
 };
 
 TEST(each_answer_ends_the_receipt)

@@ -156,7 +156,7 @@ static void lend_and_give_up(void)
     memset(from, 7, SIZE);
     memset(elsewhere, 8, SIZE);
     memset(to, 0, SIZE);
-    mf_message_tag tag = { .call = 10, .words = "psum of float32[3]" };
+    mf_message_tag tag = { .call = 10, .description = "psum of float32[3]" };
     /* small payloads arrive with their header */
     mf_loan loan = lend(&tag, from, to, 5, &sent);
     CHECK(loan.at == to && !loan.id && to[4] == 7);
@@ -199,7 +199,7 @@ TEST(payloads_and_what_is_given_up)
     open_job();
     from[0] = mf_memory_get_shared(SIZE);
     CHECK(mf_shared_find(&job.memory[0], from[0], SIZE) && !mf_shared_find(&job.memory[0], from[1], SIZE));
-    mf_message_tag tag = { .words = "psum of float32[3]" };
+    mf_message_tag tag = { .description = "psum of float32[3]" };
     for (int k = 0; k < 2; k++)
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++, tag.place++) {
             memset(from[k], (int)(i + 7), SIZE);

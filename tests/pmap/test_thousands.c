@@ -99,7 +99,7 @@ static void measure(int processes, mf_value (*body)(mf_value), int64_t width, bo
         }
     }
     mf_comm_set(NULL);
-    mf_comm_free_parts(c);
+    mf_comm_free_groups(c);
 }
 
 static int log2_of(int n)

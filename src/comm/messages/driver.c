@@ -12,7 +12,7 @@
 
 #define NAP_MOVING (300 * 1000) /* while payloads move: a wake costs the devices 50 us, and a socket buffers what comes in 300 */
 #define NAP_IDLE   (10 * MS)
-#define SOON       (50 * MS) /* how long the driver stays awake after the last operation, so that the next one need not wake it */
+#define AWAKE_FOR  (50 * MS) /* how long the driver stays awake after the last operation, so that the next one need not wake it */
 
 /* How long to sleep: shorter the more recently something came; longest while a waiting thread polls, or while nothing is awaited. */
 static int64_t nap_of(mf_messages *m, int64_t now, int64_t came, bool moves, unsigned *polls)
@@ -75,7 +75,7 @@ static void *drive(void *at)
         int64_t now = mf_profile_now();
         came = some ? now : came;
         awaited = atomic_load(&m->comm.awaited) ? now : awaited;
-        if (now - awaited > SOON)
+        if (now - awaited > AWAKE_FOR)
             sleep_idle(m);
         else
             nanosleep(&(struct timespec){ 0, nap_of(m, now, came, moves, &polls) }, NULL);

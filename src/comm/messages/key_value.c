@@ -65,25 +65,25 @@ static mf_key_entry *set_entry(mf_messages *m, const void *key, size_t size, mf_
 static bool send_pieces(mf_messages *m, int to, mf_message_header h, const void *key, size_t key_size, const void *value, size_t size,
                         mf_operation **finished)
 {
-    unsigned char room[2 * PIECE];
-    h.check = size;
-    h.tag = (uint32_t)key_size;
-    memcpy(room, key, key_size);
-    for (h.place = 0;;) {
-        size_t count = size - h.place < PIECE ? size - h.place : PIECE;
-        memcpy(room + key_size, (const char *)value + h.place, count);
+    unsigned char buffer[2 * PIECE];
+    h.total = size;
+    h.key_bytes = (uint32_t)key_size;
+    memcpy(buffer, key, key_size);
+    for (h.position = 0;;) {
+        size_t count = size - h.position < PIECE ? size - h.position : PIECE;
+        memcpy(buffer + key_size, (const char *)value + h.position, count);
         h.size = key_size + count;
-        if (!mf_messages_post(m, to, h, room, h.size, NULL, finished))
+        if (!mf_messages_post(m, to, h, buffer, h.size, NULL, finished))
             return false;
-        h.place += count;
-        if (h.place >= size)
+        h.position += count;
+        if (h.position >= size)
             return true;
     }
 }
 
 static void answer_with(mf_messages *m, int to, uint64_t id, const mf_key_entry *e, mf_operation **finished)
 {
-    mf_message_header h = { .kind = VALUE, .id = id };
+    mf_message_header h = { .kind = KEY_VALUE, .id = id };
     if (!send_pieces(m, to, h, "", 0, e->value.at, e->value.count, finished))
         mf_messages_fail_all(m, mf_error_out_of_memory(), finished);
 }
@@ -91,7 +91,7 @@ static void answer_with(mf_messages *m, int to, uint64_t id, const mf_key_entry 
 /* Answers all who wait for the key: other processes by messages, threads of this process by waking them. */
 static void answer_all(mf_messages *m, const mf_key_entry *e, mf_operation **finished)
 {
-    for (mf_key_asked **at = &m->keys.asked, *a; (a = *at);)
+    for (mf_key_pending **at = &m->keys.pending, *a; (a = *at);)
         if (a->key_size == e->key_size && !memcmp(a->key, e->key, e->key_size)) {
             *at = a->next;
             answer_with(m, a->from, a->id, e, finished);
@@ -105,13 +105,13 @@ static void answer_all(mf_messages *m, const mf_key_entry *e, mf_operation **fin
 static void handle_put(mf_messages *m, const mf_message_header *h, const unsigned char *payload, mf_operation **finished)
 {
     mf_key_bytes *value = &m->peers[h->from].put;
-    if (!h->place && !begin_bytes(value, h->check)) {
+    if (!h->position && !begin_bytes(value, h->total)) {
         mf_messages_fail_all(m, mf_error_out_of_memory(), finished);
         return;
     }
-    if (value->total != h->check || !add_piece(value, h->place, payload + h->tag, h->size - h->tag) || !is_whole(value))
+    if (value->total != h->total || !add_piece(value, h->position, payload + h->key_bytes, h->size - h->key_bytes) || !is_whole(value))
         return;
-    const mf_key_entry *e = set_entry(m, payload, h->tag, value);
+    const mf_key_entry *e = set_entry(m, payload, h->key_bytes, value);
     if (e)
         answer_all(m, e, finished);
     else
@@ -125,23 +125,23 @@ static void handle_get(mf_messages *m, const mf_message_header *h, const unsigne
         answer_with(m, (int)h->from, h->id, e, finished);
         return;
     }
-    if (!h->check) { /* the sender does not wait */
-        mf_messages_say(m, (int)h->from, NO_VALUE, 0, h->id, NULL, finished);
+    if (!h->waits) { /* the sender does not wait */
+        mf_messages_post_text(m, (int)h->from, KEY_ABSENT, 0, h->id, NULL, finished);
         return;
     }
-    mf_key_asked *a = mf_alloc(sizeof *a + h->size);
+    mf_key_pending *a = mf_alloc(sizeof *a + h->size);
     if (!a) {
         mf_messages_fail_all(m, mf_error_out_of_memory(), finished);
         return;
     }
-    *a = (mf_key_asked){ .next = m->keys.asked, .from = (int)h->from, .id = h->id, .key_size = h->size };
+    *a = (mf_key_pending){ .next = m->keys.pending, .from = (int)h->from, .id = h->id, .key_size = h->size };
     memcpy(a->key, key, h->size);
-    m->keys.asked = a;
+    m->keys.pending = a;
 }
 
-static void handle_over(mf_messages *m, const mf_message_header *h)
+static void handle_get_cancel(mf_messages *m, const mf_message_header *h)
 {
-    for (mf_key_asked **at = &m->keys.asked, *a; (a = *at); at = &a->next)
+    for (mf_key_pending **at = &m->keys.pending, *a; (a = *at); at = &a->next)
         if (a->from == (int)h->from && a->id == h->id) {
             *at = a->next;
             mf_free(a);
@@ -164,32 +164,33 @@ static void handle_value(mf_messages *m, const mf_message_header *h, const unsig
     mf_key_get *g = h->from ? NULL : find_get(m, h->id);
     if (!g)
         return;
-    if (h->kind == NO_VALUE)
-        g->none = true;
-    else if (!h->place && !begin_bytes(&g->value, h->check))
+    if (h->kind == KEY_ABSENT)
+        g->absent = true;
+    else if (!h->position && !begin_bytes(&g->value, h->total))
         g->failed = true;
-    else if (g->value.total == h->check)
-        add_piece(&g->value, h->place, piece, h->size);
-    if (g->none || g->failed || is_whole(&g->value))
+    else if (g->value.total == h->total)
+        add_piece(&g->value, h->position, piece, h->size);
+    if (g->absent || g->failed || is_whole(&g->value))
         pthread_cond_broadcast(&m->keys.news);
 }
 
 void mf_key_value_handle(mf_messages *m, const mf_message_header *h, const unsigned char *payload, mf_operation **finished)
 {
-    if (m->comm.rank && h->kind <= GET_OVER)
+    if (m->comm.rank && h->kind <= KEY_GET_CANCEL)
         return;
     switch ((mf_message_kind)h->kind) {
-    case PUT: handle_put(m, h, payload, finished); break;
-    case GET: handle_get(m, h, payload, finished); break;
-    case GET_OVER: handle_over(m, h); break;
+    case KEY_PUT: handle_put(m, h, payload, finished); break;
+    case KEY_GET: handle_get(m, h, payload, finished); break;
+    case KEY_GET_CANCEL: handle_get_cancel(m, h); break;
     default: handle_value(m, h, payload); break;
     }
 }
 
 /* Checks the sizes only; a piece that nobody waits for, or that does not follow the ones before it, is dropped later. */
-bool mf_key_value_is_sound(const mf_message_header *h, size_t payload)
+bool mf_key_value_is_well_formed(const mf_message_header *h, size_t payload)
 {
-    return h->size == payload && payload <= 2 * PIECE && h->tag <= payload && h->tag <= MF_KEY_MOST && h->check <= MF_VALUE_MOST;
+    return h->size == payload && payload <= 2 * PIECE && h->key_bytes <= payload && h->key_bytes <= MF_KEY_MOST &&
+           h->total <= MF_VALUE_MOST;
 }
 
 /* The driver stays awake while a get waits. */
@@ -213,24 +214,25 @@ static struct timespec deadline_after(double seconds)
 }
 
 /* Why a get can get no answer any more; NULL: it still can. */
-static mf_error_object *why_over(const mf_messages *m)
+static mf_error_object *why_unanswerable(const mf_messages *m)
 {
     if (m->left || m->broken)
-        return mf_messages_gone(m, -1);
-    return m->bereft ? mf_error_new(MF_ERROR_PEER, "process %d has died; a key of this process waits for the others", m->first_dead) : NULL;
+        return mf_messages_gone_error(m, -1);
+    return m->any_dead ? mf_error_new(MF_ERROR_PEER, "process %d has died; a key of this process waits for the others", m->first_dead)
+                       : NULL;
 }
 
 /* Whether the value, or that there is none, is known by now. */
-static bool has_come(mf_messages *m, mf_key_get *g, const void *key, size_t size)
+static bool is_answered(mf_messages *m, mf_key_get *g, const void *key, size_t size)
 {
     const mf_key_entry *e = m->comm.rank ? NULL : find_entry(m, key, size);
     if (!e)
-        return g->none || g->failed || is_whole(&g->value);
+        return g->absent || g->failed || is_whole(&g->value);
     g->failed = !begin_bytes(&g->value, e->value.count) || !add_piece(&g->value, 0, e->value.at, e->value.count);
     return true;
 }
 
-static void take_out(mf_messages *m, mf_key_get *g)
+static void unlink_get(mf_messages *m, mf_key_get *g)
 {
     mf_key_get **at = &m->keys.gets;
     while (*at != g)
@@ -245,9 +247,9 @@ static mf_error_object *wait_for_value(mf_messages *m, mf_key_get *g, const void
     struct timespec until = deadline_after(seconds > 0 ? seconds : (double)m->timeout / 1e9);
     mf_error_object *error = NULL;
     int late = 0;
-    while (!has_come(m, g, key, size) && !(error = why_over(m)) && !late)
+    while (!is_answered(m, g, key, size) && !(error = why_unanswerable(m)) && !late)
         if (!m->comm.rank && seconds <= 0)
-            g->none = true;
+            g->absent = true;
         else
             late = pthread_cond_timedwait(&m->keys.news, &m->lock, &until);
     if (error || is_whole(&g->value))
@@ -271,15 +273,15 @@ mf_error_object *mf_key_value_get(mf_comm *c, const void *key, size_t size, doub
     g.next = m->keys.gets;
     m->keys.gets = &g;
     wake_driver(m);
-    mf_error_object *error = why_over(m);
-    mf_message_header h = { .kind = GET, .id = g.id, .check = seconds > 0, .size = size };
+    mf_error_object *error = why_unanswerable(m);
+    mf_message_header h = { .kind = KEY_GET, .id = g.id, .waits = seconds > 0, .size = size };
     if (!error && c->rank && !mf_messages_post(m, 0, h, key, size, NULL, &finished))
         error = mf_error_out_of_memory();
     error = error ? error : wait_for_value(m, &g, key, size, seconds);
     bool came = !error && is_whole(&g.value);
     if (!came && c->rank && seconds > 0 && !mf_messages_is_gone(m, 0))
-        mf_messages_say(m, 0, GET_OVER, 0, g.id, NULL, &finished);
-    take_out(m, &g);
+        mf_messages_post_text(m, 0, KEY_GET_CANCEL, 0, g.id, NULL, &finished);
+    unlink_get(m, &g);
     pthread_mutex_unlock(&m->lock);
     mf_operations_call_back(m, finished);
     *value = came ? g.value.at : NULL;
@@ -300,9 +302,10 @@ mf_error_object *mf_key_value_put(mf_comm *c, const void *key, size_t size, cons
     if (!c->rank && (!begin_bytes(&own, count) || !add_piece(&own, 0, value, count)))
         return mf_error_out_of_memory();
     pthread_mutex_lock(&m->lock);
-    mf_error_object *error = m->left || m->broken || mf_messages_is_gone(m, 0) ? why_over(m) : NULL;
+    mf_error_object *error = m->left || m->broken || mf_messages_is_gone(m, 0) ? why_unanswerable(m) : NULL;
     const mf_key_entry *e = !error && !c->rank ? set_entry(m, key, size, &own) : NULL;
-    bool good = c->rank ? error || send_pieces(m, 0, (mf_message_header){ .kind = PUT }, key, size, value, count, &finished) : error || e;
+    bool good = c->rank ? error || send_pieces(m, 0, (mf_message_header){ .kind = KEY_PUT }, key, size, value, count, &finished)
+                        : error || e;
     if (e)
         answer_all(m, e, &finished);
     pthread_mutex_unlock(&m->lock);
@@ -330,7 +333,7 @@ void mf_key_value_end(mf_messages *m)
         mf_free(e->value.at);
         mf_free(e);
     }
-    for (mf_key_asked *a = m->keys.asked, *next; a; a = next) {
+    for (mf_key_pending *a = m->keys.pending, *next; a; a = next) {
         next = a->next;
         mf_free(a);
     }

@@ -14,10 +14,10 @@
 /* ------------------------------------------------------------------ the communicator */
 
 /* Whether a poll would find nothing, as far as can be seen without the lock: most polls find nothing where all processes share memory.
- * One poll in LOOKS takes the lock all the same, for it also looks after operations that wait too long. */
-static bool nothing_came(const mf_messages *m, unsigned looks)
+ * One poll in POLLS_PER_CHECK takes the lock all the same, for it also looks after operations that wait too long. */
+static bool nothing_came(const mf_messages *m, unsigned poll_count)
 {
-    if (looks % LOOKS == 0 || m->near_count + 1 < m->comm.size || atomic_load_explicit(&m->moves, memory_order_relaxed))
+    if (poll_count % POLLS_PER_CHECK == 0 || m->near_count + 1 < m->comm.size || atomic_load_explicit(&m->moves, memory_order_relaxed))
         return false;
     for (int i = 0; i < m->near_count; i++)
         if (mf_ring_holds_some(m->peers[m->near[i]].from))
@@ -30,9 +30,9 @@ static mf_comm_activity poll_comm(mf_comm *c)
     mf_messages *m = (mf_messages *)c;
     if (!atomic_load_explicit(&m->comm.awaited, memory_order_relaxed))
         return MF_COMM_IDLE;
-    unsigned looks = atomic_fetch_add_explicit(&m->polls, 1, memory_order_relaxed);
+    unsigned poll_count = atomic_fetch_add_explicit(&m->polls, 1, memory_order_relaxed);
     mf_operation *finished = NULL;
-    if (nothing_came(m, looks))
+    if (nothing_came(m, poll_count))
         return MF_COMM_AWAITS;
     if (pthread_mutex_trylock(&m->lock) == 0) {
         mf_messages_progress(m, &finished);
@@ -47,7 +47,7 @@ static mf_comm_activity poll_comm(mf_comm *c)
 static void wait_for_other_side(mf_messages *m, mf_operation *op, unsigned bucket)
 {
     op->since = m->now = mf_profile_now_coarse();
-    op->ask_at = op->since + FIRST_ASKED;
+    op->query_at = op->since + FIRST_QUERY;
     op->next = m->waiting[bucket];
     m->waiting[bucket] = op;
     if (m->idle)
@@ -62,7 +62,7 @@ static mf_operation *new_operation(mf_messages *m, bool sends, int to, const mf_
         done(context, mf_error_out_of_memory());
         return NULL;
     }
-    *op = (mf_operation){ .sends = sends, .peer = to, .of = *tag, .bytes = bytes, .count = count, .done = done, .context = context };
+    *op = (mf_operation){ .sends = sends, .peer = to, .tag = *tag, .bytes = bytes, .count = count, .done = done, .context = context };
     atomic_fetch_add(&m->comm.awaited, 1);
     return op;
 }
@@ -76,11 +76,11 @@ static void offer(mf_messages *m, mf_operation *op, mf_operation **finished)
 {
     op->id = ++m->next_id;
     mf_message_header h = {
-        .kind = OFFER, .call = op->of.call, .place = op->of.place, .check = op->of.check, .size = op->count, .id = op->id
+        .kind = OFFER, .call = op->tag.call, .place = op->tag.place, .check = op->tag.check, .size = op->count, .id = op->id
     };
     h.at = m->peers[op->peer].to ? mf_operation_lend(m, op) : 0;
     wait_for_other_side(m, op, (unsigned)(op->id % BUCKETS));
-    if (!mf_messages_post(m, op->peer, h, NULL, 0, &op->of, finished)) {
+    if (!mf_messages_post(m, op->peer, h, NULL, 0, &op->tag, finished)) {
         mf_operation_unlink(&m->waiting[op->id % BUCKETS], op);
         mf_operation_finish(op, mf_error_out_of_memory(), finished);
     }
@@ -89,9 +89,9 @@ static void offer(mf_messages *m, mf_operation *op, mf_operation **finished)
 /* Remembers the collective, for processes that ask where this one is. */
 static void note(mf_messages *m, const mf_message_tag *tag)
 {
-    if (!tag->words)
+    if (!tag->description)
         return;
-    m->last_words = tag->words;
+    m->last_collective = tag->description;
     m->last_at = m->now = mf_profile_now_coarse(); /* m->now may be old */
 }
 
@@ -138,7 +138,7 @@ static void send_message(mf_comm *c, int to, const mf_message_tag *tag, const vo
     pthread_mutex_lock(&m->lock);
     note(m, tag);
     if (mf_messages_is_lost(m, to, tag))
-        mf_operation_finish(op, mf_messages_gone(m, to), &finished);
+        mf_operation_finish(op, mf_messages_gone_error(m, to), &finished);
     else
         offer(m, op, &finished);
     pthread_mutex_unlock(&m->lock);
@@ -161,8 +161,8 @@ static mf_arrived *take_arrived(mf_messages *m, int from, const mf_message_tag *
 /* Tells a process from which much arrives, and to which no messages go, what was taken. */
 static void acknowledge(mf_messages *m, int from, mf_operation **finished)
 {
-    if (m->peers[from].taken - m->peers[from].told > WINDOW / 4)
-        mf_messages_say(m, from, TAKEN, 0, 0, NULL, finished);
+    if (m->peers[from].taken - m->peers[from].reported > WINDOW / 4)
+        mf_messages_post_text(m, from, WINDOW_UPDATE, 0, 0, NULL, finished);
 }
 
 static void borrow_message(mf_comm *c, int from, const mf_message_tag *tag, void *bytes, size_t count, mf_loan *loan, mf_message_done done,
@@ -177,11 +177,11 @@ static void borrow_message(mf_comm *c, int from, const mf_message_tag *tag, void
     note(m, tag);
     mf_arrived *a = take_arrived(m, from, tag);
     if (a && a->head.kind == DATA)
-        mf_messages_take(m, op, &a->head, a->payload, &finished);
+        mf_messages_deliver(m, op, &a->head, a->payload, &finished);
     else if (mf_messages_is_lost(m, from, tag))
-        mf_operation_finish(op, mf_messages_gone(m, from), &finished);
+        mf_operation_finish(op, mf_messages_gone_error(m, from), &finished);
     else if (a)
-        mf_messages_accept(m, op, &a->head, a->payload, &finished);
+        mf_messages_accept_offer(m, op, &a->head, a->payload, &finished);
     else
         wait_for_other_side(m, op, mf_messages_bucket(from, tag));
     acknowledge(m, from, &finished);
@@ -204,7 +204,7 @@ static bool give_back(mf_comm *c, int to, uint64_t call, const mf_loan *loan)
     pthread_mutex_lock(&m->lock);
     bool good = mf_loan_return(m, to, loan->id);
     if (good)
-        mf_messages_say(m, to, TOOK, call, loan->id, NULL, &finished);
+        mf_messages_post_text(m, to, PAYLOAD_READ, call, loan->id, NULL, &finished);
     pthread_mutex_unlock(&m->lock);
     mf_operations_call_back(m, finished);
     return good;
@@ -229,7 +229,7 @@ void mf_messages_abort(mf_messages *m, uint64_t call, const char *why, mf_operat
     if (mf_messages_is_over(m, call))
         return;
     m->aborts[m->next_abort].call = call + 1;
-    snprintf(m->aborts[m->next_abort].words, WORDS_MOST, "%s", *why ? why : "failed");
+    snprintf(m->aborts[m->next_abort].reason, TEXT_MOST, "%s", *why ? why : "failed");
     m->next_abort = (m->next_abort + 1) % ABORTS_KEPT;
     mf_messages_fail(m, mf_operation_is_of_call, &call, mf_error_new(MF_ERROR_PEER, "process %d: %s", m->comm.rank, why), finished);
     drop_arrived(m, call, false, finished);
@@ -258,7 +258,7 @@ static void end_call(mf_comm *c, uint64_t call)
 
 static bool is_with(const mf_messages *m, const mf_operation *op, const void *process)
 {
-    return op->peer == *(const int *)process || mf_messages_is_lost(m, op->peer, &op->of);
+    return op->peer == *(const int *)process || mf_messages_is_lost(m, op->peer, &op->tag);
 }
 
 /* Payloads that move between this process and a dead one never end, and the link may still access their memory; so the link is closed,
@@ -284,9 +284,9 @@ void mf_messages_died(mf_comm *c, int process)
     mf_messages *m = (mf_messages *)c;
     mf_operation *finished = NULL;
     pthread_mutex_lock(&m->lock);
-    if (!m->bereft)
+    if (!m->any_dead)
         m->first_dead = process;
-    m->peers[process].dead = m->bereft = true;
+    m->peers[process].dead = m->any_dead = true;
     mf_messages_fail(m, is_with, &process, mf_messages_dead_error(m), &finished);
     give_up_moving(m, process, &finished);
     mf_key_value_wake(m);
@@ -312,16 +312,16 @@ static bool everybody_leaves(const mf_messages *m)
 /* Whether all processes on which leaving depends have given a sign of life of late; asks them for one. */
 static bool are_alive(mf_messages *m, int64_t since, int64_t now, mf_operation **finished)
 {
-    if (now < m->ask_at)
+    if (now < m->query_at)
         return true;
-    m->ask_at = now + ASKED_AT_MOST;
+    m->query_at = now + QUERY_INTERVAL_MOST;
     for (int p = 0; p < m->comm.size; p++) {
-        int64_t heard = m->peers[p].heard > since ? m->peers[p].heard : since;
+        int64_t heard = m->peers[p].last_heard > since ? m->peers[p].last_heard : since;
         if (!depends_on(m, p))
             continue;
         if (now - heard > m->timeout && now - heard > SILENT_AT_LEAST)
             return false;
-        mf_messages_say(m, p, WHERE, UINT64_MAX, 0, NULL, finished);
+        mf_messages_post_text(m, p, STATUS_QUERY, UINT64_MAX, 0, NULL, finished);
     }
     return true;
 }
@@ -329,13 +329,13 @@ static bool are_alive(mf_messages *m, int64_t since, int64_t now, mf_operation *
 static bool wait_until(mf_messages *m, bool (*then)(const mf_messages *))
 {
     int64_t since = mf_profile_now(), nap = NAP_MIN;
-    m->ask_at = since + FIRST_ASKED;
+    m->query_at = since + FIRST_QUERY;
     for (bool reached = false, alive = true; alive;) {
         mf_operation *finished = NULL;
         pthread_mutex_lock(&m->lock);
         bool some = mf_messages_progress(m, &finished);
         reached = then(m);
-        alive = !reached && !m->broken && !m->bereft && are_alive(m, since, mf_profile_now(), &finished);
+        alive = !reached && !m->broken && !m->any_dead && are_alive(m, since, mf_profile_now(), &finished);
         pthread_mutex_unlock(&m->lock);
         mf_operations_call_back(m, finished);
         if (reached)
@@ -349,12 +349,12 @@ static bool wait_until(mf_messages *m, bool (*then)(const mf_messages *))
 /* Completes the posted receives for headers, by sending headers to itself. */
 static bool take_receives_back(mf_messages *m)
 {
-    mf_message_header nothing = { .kind = TAKEN, .from = (uint32_t)m->comm.rank };
+    mf_message_header nothing = { .kind = WINDOW_UPDATE, .from = (uint32_t)m->comm.rank };
     uintptr_t sent[RING] = { 0 };
     for (int i = 0; i < RING; i++)
         if (m->link->send(m->link, m->comm.rank, 0, &nothing, sizeof nothing, &sent[i]))
             return false;
-    int64_t end = mf_profile_now() + ASKED_AT_MOST;
+    int64_t end = mf_profile_now() + QUERY_INTERVAL_MOST;
     for (int i = 0; i < 2 * RING && mf_profile_now() < end;) {
         bool done = false;
         size_t count;
@@ -373,13 +373,13 @@ static bool say_goodbye(mf_messages *m)
         return false;
     pthread_mutex_lock(&m->lock);
     if (m->comm.rank)
-        mf_messages_say(m, 0, BYE, 0, 0, NULL, &finished);
+        mf_messages_post_text(m, 0, LEAVING, 0, 0, NULL, &finished);
     pthread_mutex_unlock(&m->lock);
     if (!wait_until(m, everybody_leaves))
         return false;
     pthread_mutex_lock(&m->lock);
     for (int p = 1; !m->comm.rank && p < m->comm.size; p++)
-        mf_messages_say(m, p, ALL_LEFT, 0, 0, NULL, &finished);
+        mf_messages_post_text(m, p, ALL_LEFT, 0, 0, NULL, &finished);
     pthread_mutex_unlock(&m->lock);
     return wait_until(m, nothing_moves);
 }
@@ -392,7 +392,7 @@ static bool leave(mf_comm *c, const char *why)
     bool first = !m->left;
     if (first) {
         m->left = why;
-        mf_messages_fail(m, mf_operation_any, NULL, mf_messages_gone(m, -1), &finished);
+        mf_messages_fail(m, mf_operation_any, NULL, mf_messages_gone_error(m, -1), &finished);
         drop_arrived(m, 0, true, &finished);
         mf_key_value_wake(m);
     }
@@ -425,18 +425,18 @@ static void free_memory(mf_messages *m)
             next = a->next;
             mf_free(a);
         }
-    for (mf_call_part *p = m->parts, *next; p; p = next) {
-        next = p->next;
-        mf_free(p);
+    for (mf_group_calls *g = m->groups, *next; g; g = next) {
+        next = g->next;
+        mf_free(g);
     }
     for (int p = 0; m->peers && p < m->comm.size; p++) {
-        mf_free(m->peers[p].words);
+        mf_free(m->peers[p].status);
         free_outgoing(m->peers[p].queue);
     }
     mf_free(m->near);
-    mf_free(m->trail.reached);
+    mf_free(m->search.nodes);
     mf_error_ignore(m->broken);
-    mf_comm_free_parts(&m->comm);
+    mf_comm_free_groups(&m->comm);
     mf_free(m->peers);
     mf_free(m->ring);
     mf_free(m);

@@ -36,7 +36,7 @@ static _Atomic uint64_t *offer_of(const mf_messages *m, int process, uint64_t id
 
 bool mf_offer_take(const mf_messages *m, int process, uint64_t id, bool lent)
 {
-    return change(offer_of(m, process, id), id, OFFERED, lent ? LENT : TAKES);
+    return change(offer_of(m, process, id), id, OFFERED, lent ? LENT : TAKEN);
 }
 
-bool mf_loan_return(const mf_messages *m, int process, uint64_t id) { return change(offer_of(m, process, id), id, LENT, TAKES); }
+bool mf_loan_return(const mf_messages *m, int process, uint64_t id) { return change(offer_of(m, process, id), id, LENT, TAKEN); }

@@ -26,7 +26,7 @@ static void take_payload(mf_messages *m, mf_operation *op)
     mf_operation *finished = NULL;
     memcpy(op->bytes, op->from, op->count);
     pthread_mutex_lock(&m->lock);
-    mf_messages_say(m, op->peer, TOOK, op->of.call, op->id, NULL, &finished);
+    mf_messages_post_text(m, op->peer, PAYLOAD_READ, op->tag.call, op->id, NULL, &finished);
     pthread_mutex_unlock(&m->lock);
     mf_operations_call_back(m, finished);
 }
@@ -57,7 +57,7 @@ void mf_operations_call_back(mf_messages *m, mf_operation *finished)
         mf_memory_put(finished->copied, finished->count);
         atomic_fetch_sub(&m->comm.awaited, 1);
         if (finished->done)
-            finished->done(finished->context, mf_peer_error_complete(finished->error, &finished->of));
+            finished->done(finished->context, mf_peer_error_complete(finished->error, &finished->tag));
         else
             mf_error_ignore(finished->error);
         mf_free(finished);
@@ -69,7 +69,7 @@ bool mf_messages_is_gone(const mf_messages *m, int process) { return m->left || 
 /* A message of a call of all processes may come from any of them, relayed by others; so one death loses all such messages. */
 bool mf_messages_is_lost(const mf_messages *m, int process, const mf_message_tag *tag)
 {
-    return mf_messages_is_gone(m, process) || (m->bereft && !(tag->call >> MF_CALL_BITS));
+    return mf_messages_is_gone(m, process) || (m->any_dead && !(tag->call >> MF_CALL_BITS));
 }
 
 void mf_messages_fail(mf_messages *m, bool (*fits)(const mf_messages *, const mf_operation *, const void *), const void *what,
@@ -89,7 +89,7 @@ void mf_messages_fail(mf_messages *m, bool (*fits)(const mf_messages *, const mf
 bool mf_operation_is_of_call(const mf_messages *m, const mf_operation *op, const void *call)
 {
     (void)m;
-    return op->of.call == *(const uint64_t *)call;
+    return op->tag.call == *(const uint64_t *)call;
 }
 
 bool mf_operation_any(const mf_messages *m, const mf_operation *op, const void *unused)

@@ -10,11 +10,11 @@
 
 static void put_own(mf_text *t, const mf_message_tag *own)
 {
-    if (!own->words) {
+    if (!own->description) {
         mf_text_put(t, "this collective");
         return;
     }
-    mf_location_decode(t, own->words, strlen(own->words));
+    mf_location_decode(t, own->description, strlen(own->description));
     mf_text_add(t, " in call %llu", (unsigned long long)mf_call_number(own->call));
 }
 
@@ -38,9 +38,9 @@ mf_error_object *mf_peer_error_complete(mf_error_object *e, const mf_message_tag
 mf_error_object *mf_peer_error_differs(int peer, const mf_message_tag *own, const void *theirs, size_t count)
 {
     static const char why[] = "it runs another program, or its functions in another order";
-    if (!count || !own->words)
+    if (!count || !own->description)
         return mf_error_new(MF_ERROR_PEER, "process %d computes something else here: %s", peer, why);
-    if (strlen(own->words) == count && !memcmp(own->words, theirs, count))
+    if (strlen(own->description) == count && !memcmp(own->description, theirs, count))
         return mf_error_new(MF_ERROR_PEER,
                             "process %d computes something else here: " OWN " too, but over other devices or groups, or otherwise; %s",
                             peer, why);
@@ -48,12 +48,12 @@ mf_error_object *mf_peer_error_differs(int peer, const mf_message_tag *own, cons
                         (const char *)theirs, why);
 }
 
-mf_error_object *mf_peer_error_over(int peer, uint64_t call, bool well, const char *words)
+mf_error_object *mf_peer_error_over(int peer, uint64_t call, bool well, const char *text)
 {
-    if (!well && *words)
-        return mf_error_new(MF_ERROR_PEER, "process %d: %s; " OWN " waits for it", peer, words);
+    if (!well && *text)
+        return mf_error_new(MF_ERROR_PEER, "process %d: %s; " OWN " waits for it", peer, text);
     return mf_error_new(MF_ERROR_PEER, "process %d ended its call %llu%s%s without " OWN, peer, (unsigned long long)mf_call_number(call),
-                        words, *words ? "," : "");
+                        text, *text ? "," : "");
 }
 
 /* The newest call of all processes of which a message came from this process. */
@@ -84,7 +84,7 @@ mf_error_object *mf_messages_dead_error(const mf_messages *m)
     return made_of(&t);
 }
 
-mf_error_object *mf_messages_gone(const mf_messages *m, int process)
+mf_error_object *mf_messages_gone_error(const mf_messages *m, int process)
 {
     bool dead = process >= 0 && (m->peers[process].dead || (!m->broken && !m->left)); /* it, or another one in a call of all */
     return dead        ? mf_messages_dead_error(m)
@@ -97,7 +97,7 @@ mf_error_object *mf_peer_error_late(const mf_messages *m, const mf_operation *op
     const mf_peer *p = &m->peers[op->peer];
     double seconds = (double)(now - op->since) / 1e9;
     mf_text t = { 0 };
-    if (p->heard <= op->since) { /* WHERE is sent 20 ms later at the earliest, so an answer has a later time */
+    if (p->last_heard <= op->since) { /* STATUS_QUERY is sent 20 ms later at the earliest, so an answer has a later time */
         mf_text_add(&t, "process %d has not answered for %.1f s: it is stopped or gone; ", op->peer, seconds);
         put_newest(&t, m, op->peer);
         mf_text_put(&t, "; " OWN " waits for it");
@@ -107,29 +107,29 @@ mf_error_object *mf_peer_error_late(const mf_messages *m, const mf_operation *op
         mf_text_add(&t, "process %d is %.1f s late for " OWN, op->peer, seconds);
     } else {
         mf_text_add(&t, "process %d has not begun ", op->peer);
-        mf_comm_name_call(&t, &m->comm, op->of.call);
-        mf_comm_describe(&t, mf_comm_record(&m->comm, op->of.call));
+        mf_comm_name_call(&t, &m->comm, op->tag.call);
+        mf_comm_describe(&t, mf_comm_record(&m->comm, op->tag.call));
         mf_text_add(&t, ", for %.1f s", seconds);
     }
-    if (p->words)
-        mf_text_add(&t, ": %s", p->words);
+    if (p->status)
+        mf_text_add(&t, ": %s", p->status);
     return made_of(&t);
 }
 
-mf_error_object *mf_peer_error_crosswise(const mf_messages *m, const mf_trail *t, int peer)
+mf_error_object *mf_peer_error_deadlock(const mf_messages *m, const mf_wait_search *s, int peer)
 {
     enum { LISTED = 16 };
     mf_text text = { 0 };
     mf_text_put(&text, "processes ");
-    for (int i = 0; i < t->count && i < LISTED; i++)
-        mf_text_add(&text, "%s%llu", !i ? "" : i + 1 < t->count ? ", " : " and ", (unsigned long long)t->reached[i].process);
-    mf_text_add(&text, "%s wait for each other: " OWN " waits for process %d", t->count > LISTED ? ", ..." : "", peer);
-    if (m->peers[peer].words)
-        mf_text_add(&text, "; %s", m->peers[peer].words);
+    for (int i = 0; i < s->count && i < LISTED; i++)
+        mf_text_add(&text, "%s%llu", !i ? "" : i + 1 < s->count ? ", " : " and ", (unsigned long long)s->nodes[i].process);
+    mf_text_add(&text, "%s wait for each other: " OWN " waits for process %d", s->count > LISTED ? ", ..." : "", peer);
+    if (m->peers[peer].status)
+        mf_text_add(&text, "; %s", m->peers[peer].status);
     return made_of(&text);
 }
 
-void mf_peer_whereabouts(mf_text *t, const mf_messages *m)
+void mf_peer_put_status(mf_text *t, const mf_messages *m)
 {
     int64_t now = mf_profile_now();
     uint64_t begun = atomic_load(&m->comm.begun);
@@ -143,6 +143,6 @@ void mf_peer_whereabouts(mf_text *t, const mf_messages *m)
     mf_comm_name_call(t, &m->comm, call - 1);
     mf_comm_describe(t, r);
     mf_text_add(t, ", %.1f s ago", (double)(now - atomic_load(&r->at)) / 1e9);
-    if (m->last_words)
-        mf_text_add(t, "; its last collective was %s, %.1f s ago", m->last_words, (double)(now - m->last_at) / 1e9);
+    if (m->last_collective)
+        mf_text_add(t, "; its last collective was %s, %.1f s ago", m->last_collective, (double)(now - m->last_at) / 1e9);
 }

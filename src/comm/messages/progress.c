@@ -117,29 +117,29 @@ static bool poll_moving(mf_messages *m, mf_operation **finished)
     return any_moved;
 }
 
-static void ask_for(mf_messages *m, mf_operation *op, int64_t now, mf_operation **finished)
+static void query_status(mf_messages *m, mf_operation *op, int64_t now, mf_operation **finished)
 {
-    if (now < op->ask_at)
+    if (now < op->query_at)
         return;
-    int64_t apart = (now - op->since) / 4;
-    op->ask_at = now + (apart < FIRST_ASKED ? FIRST_ASKED : apart < ASKED_AT_MOST ? apart : ASKED_AT_MOST);
-    const mf_call_record *r = mf_comm_record(&m->comm, op->of.call);
-    mf_messages_say(m, op->peer, WHERE, op->of.call, 0, r ? atomic_load(&r->function) : NULL, finished);
+    int64_t interval = (now - op->since) / 4;
+    op->query_at = now + (interval < FIRST_QUERY ? FIRST_QUERY : interval < QUERY_INTERVAL_MOST ? interval : QUERY_INTERVAL_MOST);
+    const mf_call_record *r = mf_comm_record(&m->comm, op->tag.call);
+    mf_messages_post_text(m, op->peer, STATUS_QUERY, op->tag.call, 0, r ? atomic_load(&r->function) : NULL, finished);
 }
 
-/* A peer that rests in the call itself knows better for whom it waits, and reports that in time; a borrower may still be waiting for
+/* A peer that is blocked in the call itself knows better for whom it waits, and reports that in time; a borrower may still be waiting for
  * another process. Both get longer. */
 static bool is_late(const mf_operation *op, int64_t than)
 {
-    return op->since < than - (op->rests || mf_operation_is_lent(op) ? ASKED_AT_MOST : 0);
+    return op->since < than - (op->blocked || mf_operation_is_lent(op) ? QUERY_INTERVAL_MOST : 0);
 }
 
 /* Asks the processes that keep operations waiting where they are, and fails operations that have waited for the timeout. */
-static void ask(mf_messages *m, int64_t now, mf_operation **finished)
+static void check_waiting(mf_messages *m, int64_t now, mf_operation **finished)
 {
-    if (now < m->ask_at)
+    if (now < m->query_at)
         return;
-    m->ask_at = now + FIRST_ASKED / 2;
+    m->query_at = now + FIRST_QUERY / 2;
     for (int b = 0; b < BUCKETS; b++)
         for (mf_operation **at = &m->waiting[b], *op; (op = *at);)
             if (is_late(op, now - m->timeout) && mf_operation_may_end(m, op)) {
@@ -147,9 +147,9 @@ static void ask(mf_messages *m, int64_t now, mf_operation **finished)
                 mf_operation_finish(op, mf_peer_error_late(m, op, now), finished);
             } else {
                 at = &op->next;
-                ask_for(m, op, now, finished);
+                query_status(m, op, now, finished);
             }
-    mf_crosswise_look(m, now, finished);
+    mf_deadlock_search(m, now, finished);
 }
 
 bool mf_messages_progress(mf_messages *m, mf_operation **finished)
@@ -161,9 +161,9 @@ bool mf_messages_progress(mf_messages *m, mf_operation **finished)
         some |= poll_headers(m, finished);
     poll_outgoing(m, finished);
     some |= poll_moving(m, finished);
-    if (m->looks++ % LOOKS == 0) {
+    if (m->progress_count++ % POLLS_PER_CHECK == 0) {
         m->now = mf_profile_now_coarse();
-        ask(m, m->now, finished);
+        check_waiting(m, m->now, finished);
     }
     return some;
 }

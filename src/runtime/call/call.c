@@ -287,7 +287,7 @@ void mf_dispatch_missed(const mf_traced *t, mf_error_object *why)
 {
     mf_comm_expect_nothing();
     mf_comm_expect_program(t->program);
-    mf_comm_miss_expected(why);
+    mf_comm_fail_expected(why);
 }
 
 mf_value mf_dispatch_traced(mf_traced *t, mf_object *const *leaves, const bool *donated)
@@ -341,12 +341,12 @@ static mf_value apply_donating(const mf_function_object *f, const mf_signature *
 /* Tells the processes that would have taken part in this call, as far as they are known. */
 static void tell_others(mf_function_object *f, mf_error_object *error)
 {
-    if (mf_comm_miss_expected(error))
+    if (mf_comm_fail_expected(error))
         return;
     if (atomic_load(&f->spreads))
-        mf_comm_miss(atomic_load(&f->spread), error);
+        mf_comm_fail_unbegun(atomic_load(&f->spread), error);
     else if (mf_function_may_exchange(f))
-        mf_comm_failed(f->name, error);
+        mf_comm_record_failed(f->name, error);
 }
 
 static mf_value call_traced(mf_function_object *f, const mf_value *arguments, int count)
@@ -389,7 +389,7 @@ mf_value mf_call_n(mf_function function, const mf_value *arguments, int count)
     mf_error_object *error = NULL;
     mf_function_object *f = mf_function_of(function, &error);
     if (!f && error->function && !mf_trace_current())
-        mf_comm_failed(error->function, error);
+        mf_comm_record_failed(error->function, error);
     if (!f)
         return mf_value_new(error);
     if (f->kind->call && mf_stack_ends())

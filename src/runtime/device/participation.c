@@ -12,20 +12,20 @@
 #include <pthread.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------ parts of the processes */
+/* ------------------------------------------------------------------ groups of processes */
 
-typedef struct mf_comm_part {
-    struct mf_comm_part *next;
+typedef struct mf_comm_group {
+    struct mf_comm_group *next;
     const mf_intlist *processes;
     _Atomic uint64_t calls;
-} mf_comm_part;
+} mf_comm_group;
 
 /* Finds or adds them. NULL: memory is out. */
-static mf_comm_part *part_of(mf_comm *c, const mf_intlist *processes)
+static mf_comm_group *group_of(mf_comm *c, const mf_intlist *processes)
 {
-    mf_comm_part *first = atomic_load(&c->parts), *made = NULL;
+    mf_comm_group *first = atomic_load(&c->groups), *made = NULL;
     do {
-        for (mf_comm_part *p = first; p; p = p->next)
+        for (mf_comm_group *p = first; p; p = p->next)
             if (p->processes == processes) {
                 mf_free(made);
                 return p;
@@ -34,40 +34,40 @@ static mf_comm_part *part_of(mf_comm *c, const mf_intlist *processes)
             return NULL;
         made->processes = processes;
         made->next = first;
-    } while (!atomic_compare_exchange_weak(&c->parts, &first, made));
+    } while (!atomic_compare_exchange_weak(&c->groups, &first, made));
     return made;
 }
 
-static uint64_t name_of(const mf_intlist *processes)
+static uint64_t group_id(const mf_intlist *processes)
 {
     return mf_hash(processes->at, (size_t)processes->count * sizeof *processes->at, 0) >> MF_CALL_BITS | 1;
 }
 
 static uint64_t new_number(mf_comm *c, const mf_intlist *processes)
 {
-    mf_comm_part *part = processes ? part_of(c, processes) : NULL;
-    if (!part)
+    mf_comm_group *group = processes ? group_of(c, processes) : NULL;
+    if (!group)
         return atomic_fetch_add(&c->calls, 1);
-    return name_of(processes) << MF_CALL_BITS | atomic_fetch_add(&part->calls, 1);
+    return group_id(processes) << MF_CALL_BITS | atomic_fetch_add(&group->calls, 1);
 }
 
 void mf_comm_name_call(mf_text *t, const mf_comm *c, uint64_t call)
 {
     enum { LISTED = 16 };
-    const mf_comm_part *part = call >> MF_CALL_BITS ? atomic_load(&c->parts) : NULL;
-    while (part && name_of(part->processes) != call >> MF_CALL_BITS)
-        part = part->next;
+    const mf_comm_group *group = call >> MF_CALL_BITS ? atomic_load(&c->groups) : NULL;
+    while (group && group_id(group->processes) != call >> MF_CALL_BITS)
+        group = group->next;
     mf_text_add(t, "call %llu", (unsigned long long)mf_call_number(call));
-    for (int i = 0, n = part ? part->processes->count : 0; i < n && i < LISTED; i++)
-        mf_text_add(t, "%s%lld", i == 0 ? " of processes " : i + 1 < n ? ", " : " and ", (long long)part->processes->at[i]);
-    if (part && part->processes->count > LISTED)
+    for (int i = 0, n = group ? group->processes->count : 0; i < n && i < LISTED; i++)
+        mf_text_add(t, "%s%lld", i == 0 ? " of processes " : i + 1 < n ? ", " : " and ", (long long)group->processes->at[i]);
+    if (group && group->processes->count > LISTED)
         mf_text_put(t, ", ...");
 }
 
 /* ------------------------------------------------------------------ calls that failed before any map was known */
 
-struct mf_comm_failed {
-    struct mf_comm_failed *next;
+struct mf_failed_calls {
+    struct mf_failed_calls *next;
     const char *function; /* interned */
     int count;            /* failed calls that have no number yet */
     char *why;            /* the error of the newest of them */
@@ -75,15 +75,15 @@ struct mf_comm_failed {
 
 static pthread_mutex_t failed_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static struct mf_comm_failed *failed_of(const mf_comm *c, const char *function)
+static struct mf_failed_calls *find_failed(const mf_comm *c, const char *function)
 {
-    struct mf_comm_failed *f = atomic_load(&c->failed);
+    struct mf_failed_calls *f = atomic_load(&c->failed);
     while (f && f->function != function)
         f = f->next;
     return f;
 }
 
-void mf_comm_failed(const char *function, mf_error_object *why)
+void mf_comm_record_failed(const char *function, mf_error_object *why)
 {
     mf_comm *c = mf_comm_current();
     if (!c || c->size < 2)
@@ -92,9 +92,9 @@ void mf_comm_failed(const char *function, mf_error_object *why)
     mf_comm_explain(&t, why);
     mf_text_add(&t, ", in a call of %s that came to no map", function);
     pthread_mutex_lock(&failed_lock);
-    struct mf_comm_failed *f = failed_of(c, function), *made = f ? NULL : mf_calloc(1, sizeof *made);
+    struct mf_failed_calls *f = find_failed(c, function), *made = f ? NULL : mf_calloc(1, sizeof *made);
     if (made) {
-        *made = (struct mf_comm_failed){ atomic_load(&c->failed), function, 0, NULL };
+        *made = (struct mf_failed_calls){ atomic_load(&c->failed), function, 0, NULL };
         atomic_store(&c->failed, made);
         f = made;
     }
@@ -112,13 +112,13 @@ static _Atomic uint64_t *counter_of(mf_comm *c, uint64_t call)
 {
     if (!(call >> MF_CALL_BITS))
         return &c->calls;
-    for (mf_comm_part *p = atomic_load(&c->parts); p; p = p->next)
-        if (name_of(p->processes) == call >> MF_CALL_BITS)
+    for (mf_comm_group *p = atomic_load(&c->groups); p; p = p->next)
+        if (group_id(p->processes) == call >> MF_CALL_BITS)
             return &p->calls;
     return NULL;
 }
 
-static bool take_failed(struct mf_comm_failed *f, mf_text *why)
+static bool take_failed(struct mf_failed_calls *f, mf_text *why)
 {
     if (!f || !f->count)
         return false;
@@ -127,27 +127,27 @@ static bool take_failed(struct mf_comm_failed *f, mf_text *why)
     return true;
 }
 
-bool mf_comm_settle(mf_comm *c, uint64_t call, const char *function, mf_text *why)
+bool mf_comm_match_failed(mf_comm *c, uint64_t call, const char *function, mf_text *why)
 {
     uint64_t next = call % ((uint64_t)1 << MF_CALL_BITS);
     _Atomic uint64_t *counter = atomic_load(&c->failed) ? counter_of(c, call) : NULL;
     if (!counter)
         return false;
     pthread_mutex_lock(&failed_lock);
-    struct mf_comm_failed *f = atomic_load(&c->failed);
+    struct mf_failed_calls *f = atomic_load(&c->failed);
     while (f && (!f->count || strcmp(f->function, function) != 0))
         f = f->next;
-    bool settled = f && atomic_compare_exchange_strong(counter, &next, next + 1) && take_failed(f, why);
+    bool matched = f && atomic_compare_exchange_strong(counter, &next, next + 1) && take_failed(f, why);
     pthread_mutex_unlock(&failed_lock);
-    return settled;
+    return matched;
 }
 
-static void settle_earlier(mf_comm *c, const mf_intlist *processes, const char *function)
+static void number_earlier(mf_comm *c, const mf_intlist *processes, const char *function)
 {
     for (bool any = true; any;) {
         mf_text why = { 0 };
         pthread_mutex_lock(&failed_lock);
-        any = take_failed(failed_of(c, function), &why);
+        any = take_failed(find_failed(c, function), &why);
         pthread_mutex_unlock(&failed_lock);
         uint64_t call = any ? new_number(c, processes) : 0;
         if (any) {
@@ -158,13 +158,13 @@ static void settle_earlier(mf_comm *c, const mf_intlist *processes, const char *
     }
 }
 
-void mf_comm_free_parts(mf_comm *c)
+void mf_comm_free_groups(mf_comm *c)
 {
-    for (mf_comm_part *p = atomic_exchange(&c->parts, NULL), *next; p; p = next) {
+    for (mf_comm_group *p = atomic_exchange(&c->groups, NULL), *next; p; p = next) {
         next = p->next;
         mf_free(p);
     }
-    for (struct mf_comm_failed *f = atomic_exchange(&c->failed, NULL), *next; f; f = next) {
+    for (struct mf_failed_calls *f = atomic_exchange(&c->failed, NULL), *next; f; f = next) {
         next = f->next;
         mf_free(f->why);
         mf_free(f);
@@ -176,7 +176,7 @@ void mf_comm_free_parts(mf_comm *c)
 uint64_t mf_comm_begin(mf_comm *c, const mf_intlist *processes, const char *function, const void *location)
 {
     if (atomic_load_explicit(&c->failed, memory_order_relaxed))
-        settle_earlier(c, processes, function);
+        number_earlier(c, processes, function);
     uint64_t call = new_number(c, processes);
     mf_call_record *r = &c->newest[atomic_fetch_add(&c->begun, 1) % MF_CALLS_KEPT];
     atomic_store_explicit(&r->call, 0, memory_order_relaxed);
@@ -328,7 +328,7 @@ static _Thread_local struct {
     const mf_intlist *processes;
 } expected;
 
-void mf_comm_miss(const mf_intlist *processes, mf_error_object *why)
+void mf_comm_fail_unbegun(const mf_intlist *processes, mf_error_object *why)
 {
     mf_comm *c = mf_comm_current();
     if (!c || c->size < 2 || (processes && !mf_ints_has(processes, c->rank)))
@@ -372,7 +372,7 @@ void mf_comm_expect_map(const mf_intlist *devices)
         expect(c, processes);
 }
 
-bool mf_comm_has_part(const mf_intlist *devices)
+bool mf_comm_takes_part(const mf_intlist *devices)
 {
     const mf_comm *c = mf_comm_current();
     const mf_intlist *processes;
@@ -387,11 +387,11 @@ void mf_comm_expect_program(const mf_program *p)
         expect(c, processes);
 }
 
-bool mf_comm_miss_expected(mf_error_object *why)
+bool mf_comm_fail_expected(mf_error_object *why)
 {
     bool any = expected.any;
     if (any)
-        mf_comm_miss(expected.processes, why);
+        mf_comm_fail_unbegun(expected.processes, why);
     expected.any = false;
     return any;
 }

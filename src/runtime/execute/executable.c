@@ -439,7 +439,7 @@ static mf_error_object *run_on(mf_cpu_executable *x, mf_run_state *s, mf_array *
 static mf_error_object *missed(const mf_cpu_executable *x, mf_error_object *error)
 {
     if (error && x->plan->spread)
-        mf_comm_miss(x->processes, error);
+        mf_comm_fail_unbegun(x->processes, error);
     return error;
 }
 

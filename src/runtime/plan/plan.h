@@ -59,9 +59,9 @@ typedef struct mf_participants {
     /* Its number among the plan's collectives, the same in every process: which collectives are joined, and in which order they come,
      * depends on declared variance alone, never on what is held once. */
     int ordinal;
-    const mf_eqn **eqns;         /* by result */
-    _Atomic uint64_t check;      /* a hash of what is computed, without groups; 0: not known yet */
-    _Atomic(const char *) words; /* what is computed, in words for other processes; NULL: not made yet */
+    const mf_eqn **eqns;               /* by result */
+    _Atomic uint64_t check;            /* a hash of what is computed, without groups; 0: not known yet */
+    _Atomic(const char *) description; /* what is computed, in words for other processes; NULL: not made yet */
 } mf_participants;
 
 /* The layout of a value of the top level, known before anything runs: the layout of one of the program's inputs, the layout of a map's

@@ -149,16 +149,16 @@ void mf_exchange_posted(mf_exchange *x)
     end_one(x);
 }
 
-bool mf_run_rests(void *run, int exchanges, int messages, uint64_t *version)
+bool mf_run_is_blocked(void *run, int exchanges, int messages, uint64_t *version)
 {
     mf_run_state *s = run;
     if (mf_run_state_attended(s)) /* the calling thread owns such a run, for a moment */
         return false;
     mf_run_state_lock(s);
-    bool rests = s->active == exchanges && atomic_load(&s->exchanges) == exchanges && atomic_load(&s->messages) == messages;
+    bool blocked = s->active == exchanges && atomic_load(&s->exchanges) == exchanges && atomic_load(&s->messages) == messages;
     *version = atomic_load(&s->begun);
     mf_run_state_unlock(s);
-    return rests;
+    return blocked;
 }
 
 /* Posts the direct messages of this round: sends first, because the others wait for them, then receives. really false: posts nothing.

@@ -414,18 +414,18 @@ static void drive(mf_comm *c)
 }
 
 /* Stops advancing x, unless there was an event since `seen`. After that x belongs to another thread. A thread that asks whether the run
- * rests sees both changes or neither. */
-static bool rest(mf_exchange *x, int *seen)
+ * is blocked sees both changes or neither. */
+static bool suspend(mf_exchange *x, int *seen)
 {
     mf_run_state *s = x->s;
     bool counts = x->blocks->posted; /* before posting, the caller counts it */
     mf_run_state_lock(s);
     atomic_fetch_add(&s->exchanges, counts);
-    bool rests = atomic_compare_exchange_strong(&x->blocks->events, seen, 0);
-    if (!rests)
+    bool suspended = atomic_compare_exchange_strong(&x->blocks->events, seen, 0);
+    if (!suspended)
         atomic_fetch_sub(&s->exchanges, counts);
     mf_run_state_unlock(s);
-    return rests;
+    return suspended;
 }
 
 /* False: it waits for events. */
@@ -438,7 +438,7 @@ static bool go_on(mf_exchange *x)
             drive(x->s->comm);
             if (!made)
                 mf_run_state_fail(x->s, mf_error_out_of_memory());
-        } else if (rest(x, &seen)) {
+        } else if (suspend(x, &seen)) {
             return false;
         }
     }

@@ -1,6 +1,6 @@
 /* The tags of an exchange's messages: the call, the place of the rendezvous in it, and a description of the collective, as a hash to
- * compare and as words for errors. A process that came to another collective finds the message of this one, and both sides report it.
- * Invariant: tags are the same in every process that runs the same program, whatever its addresses are. */
+ * compare and as a description for errors. A process that came to another collective finds the message of this one, and both sides report
+ * it. Invariant: tags are the same in every process that runs the same program, whatever its addresses are. */
 #include "runtime/collectives/exchange/exchange.h"
 
 #include "base/text/location.h"
@@ -63,14 +63,14 @@ static void add_origin(mf_text *t, const mf_executable *of, const void *at)
 
 /* The collective in words: "psum of float32[3] over 'i' (pmap(f), file:line)"; the first few where many travel together. A library
  * function's location is the line that calls it. */
-static const char *words_of(const mf_rendezvous *g, const mf_run_state *s)
+static const char *describe_collective(const mf_rendezvous *g, const mf_run_state *s)
 {
     mf_participants *m = g->instr->participants;
     const mf_executable *of = s->executable;
     const mf_call_record *call = of->shares_locations ? mf_comm_record(s->comm, s->call) : NULL;
-    const char *words = of->shares_locations ? NULL : atomic_load_explicit(&m->words, memory_order_acquire);
-    if (words)
-        return words;
+    const char *description = of->shares_locations ? NULL : atomic_load_explicit(&m->description, memory_order_acquire);
+    if (description)
+        return description;
     mf_text t = { 0 };
     for (int k = 0; k < g->instr->out_count && k < 3; k++)
         mf_text_add(&t, "%s%s of %.60s", k ? ", " : "", m->eqns[k]->op->name, mf_type_name(m->eqns[k]->in[0]->type));
@@ -78,11 +78,11 @@ static const char *words_of(const mf_rendezvous *g, const mf_run_state *s)
     for (int a = 0; a < m->axis_count && a < 3; a++)
         mf_text_add(&t, "%s '%.20s'", a ? "," : "", m->axes->at[a]);
     add_origin(&t, of, call ? atomic_load(&call->location) : of->shares_locations ? NULL : g->instr->eqn->address);
-    words = t.at && !t.failed ? mf_intern(t.at) : NULL;
+    description = t.at && !t.failed ? mf_intern(t.at) : NULL;
     mf_text_free(&t);
     if (!of->shares_locations)
-        atomic_store_explicit(&m->words, words, memory_order_release);
-    return words;
+        atomic_store_explicit(&m->description, description, memory_order_release);
+    return description;
 }
 
 mf_message_tag mf_exchange_tag(const mf_exchange *x, uint64_t which)
@@ -110,7 +110,8 @@ void mf_exchange_name_messages(mf_exchange *x)
     bool same = x->named && !s->executable->shares_locations && !in_loop(x->g);
     if (!same)
         x->tag = (mf_message_tag){
-            0, place_of(x->g), mf_hash_mix(check_of(x->g, s->executable->function), x->g->owners.hash), words_of(x->g, s), x->s, x
+            0, place_of(x->g), mf_hash_mix(check_of(x->g, s->executable->function), x->g->owners.hash), describe_collective(x->g, s), x->s,
+            x
         };
     x->named = !in_loop(x->g);
     x->tag.call = s->call;

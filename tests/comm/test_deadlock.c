@@ -112,7 +112,7 @@ static void cross(void *context, int rank)
     check_good(map_of(sum, c->width), c->size, crosses[c->index].name);
 }
 
-TEST(crosswise)
+TEST(deadlocks)
 {
     for (int index = 0; index < (int)(sizeof crosses / sizeof *crosses); index++)
         for (int size = 2; size <= 4; size++)
