@@ -216,13 +216,13 @@ static const struct {
     { "plan { program { r0: f32[2] input 0 r1: f32[2] map 0 map 0 (r0) -> (r1) return (r1) } map 0 { size 2 input 0: f32[2] shard f32[] axis None"
       " output 0: f32[2] shard f32[] stacked donor 0 device { r0: f32[] input 0 return (r0) } uniform { return () } } }",
       "takes the memory of input 0" },
-    { "plan { program { return () }", "expected }" },
+    { "plan { program { return () }", "expected '}'" },
     { "plan { program { r1: f32[2] return () } }", "registers in order" },
     { "plan { program { r0: f99[2] return () } }", "expected a type" },
     { "plan { program { hop 0 () -> () return () } }", "expected an instruction" },
     { "plan { program { map 0 map 3 () -> () return () } }", "the map that an instruction names" },
     { "plan { program { segment 99999999999 [] () -> () return () } }", "a smaller number" },
-    { "", "expected plan" },
+    { "", "expected 'plan'" },
 };
 
 TEST(unsound_plans_are_refused)

@@ -120,9 +120,11 @@ bool parse_number(parser *p, mf_dtype dtype, void *out, const char *what)
     return true;
 }
 
-const mf_type *parse_type(parser *p)
+const mf_type *parse_type(parser *p) { return parse_type_after(p, ":"); }
+
+const mf_type *parse_type_after(parser *p, const char *word)
 {
-    if (!parse_expect(p, ":"))
+    if (!parse_expect(p, word))
         return NULL;
     parse_skip(p);
     const char *s = p->at;

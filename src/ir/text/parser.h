@@ -1,5 +1,5 @@
-/* The state of parsing a program's text, shared by parse.c and parse_params.c. Invariant: the first error sticks. After it every function
- * does nothing and returns 0, false or NULL, so callers check once, at the end. */
+/* The state of parsing a program's text, shared by parse.c and parse_params.c, and by plan_parse.c. Invariant: the first error sticks.
+ * After it every function does nothing and returns 0, false or NULL, so callers check once, at the end. */
 #ifndef MF_IR_TEXT_PARSER_H
 #define MF_IR_TEXT_PARSER_H
 
@@ -26,8 +26,8 @@ int parse_number_length(const char *s); /* the length of a number; 0 when there 
 int parse_word(parser *p, const char **word, const char *what);
 /* Consumes a number of this dtype and stores it in out. */
 bool parse_number(parser *p, mf_dtype dtype, void *out, const char *what);
-/* Consumes ": f32[2,3]". */
-const mf_type *parse_type(parser *p);
+const mf_type *parse_type(parser *p);                         /* consumes ": f32[2,3]" */
+const mf_type *parse_type_after(parser *p, const char *word); /* the same after this word in place of the colon */
 
 /* Parses "[field=value, ...]" for an op that has parameters, in the arena. The result holds references even if an error is set: the caller
  * drops them in either case (mf_params_drop). */

@@ -1,22 +1,20 @@
-/* Reads plans from text; plan_print.c has the grammar. Invariant: any text gives a plan whose numbers are in range, or an error with the
- * line; nesting is bounded, and no allocation is sized by a number in the text alone. Whether the plan makes sense is checked by
+/* Reads plans from text; plan_print.c has the grammar. Invariant: any text gives a plan whose numbers are in range, or an error with
+ * line and column; nesting is bounded, and no allocation is sized by a number in the text alone. Whether the plan makes sense is checked by
  * plan_verify.c. */
 #include "runtime/plan/plan.h"
 
 #include "base/memory/intern.h"
 #include "base/memory/vector.h"
+#include "ir/text/parser.h"
 
 #include <ctype.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { DEEPEST = 32, MOST = 1 << 20 };
 
 typedef struct plan_parser {
+    parser text;
     mf_plan *plan;
-    const char *start, *at;
-    mf_error_object *error;
-    int depth;
 } plan_parser;
 
 typedef struct reference_list {
@@ -25,68 +23,46 @@ typedef struct reference_list {
     MF_VECTOR(int) over;
 } reference_list;
 
-/* ---- words */
+/* ---- tokens */
 
-static void space(plan_parser *p)
-{
-    while (isspace((unsigned char)*p->at))
-        p->at++;
-}
-
-static void fail(plan_parser *p, const char *expected)
-{
-    int line = 1;
-    for (const char *s = p->start; s < p->at; s++)
-        line += *s == '\n';
-    if (!p->error)
-        p->error = mf_error_new(MF_ERROR_ARGUMENT, "plan: line %d: expected %s at \"%.20s\"", line, expected, p->at);
-}
-
-static bool accept(plan_parser *p, const char *word)
-{
-    size_t n = strlen(word);
-    space(p);
-    if (p->error || strncmp(p->at, word, n) != 0 || (isalnum((unsigned char)word[n - 1]) && isalnum((unsigned char)p->at[n]) && n > 1))
-        return false;
-    p->at += n;
-    return true;
-}
-
-static void expect(plan_parser *p, const char *word)
-{
-    if (!accept(p, word))
-        fail(p, word);
-}
+static void fail(plan_parser *p, const char *expected) { parse_expected(&p->text, expected); }
+static bool accept(plan_parser *p, const char *word) { return parse_accept(&p->text, word); }
+static void expect(plan_parser *p, const char *word) { parse_expect(&p->text, word); }
 
 static int64_t number(plan_parser *p)
 {
-    space(p);
-    if (p->error || !isdigit((unsigned char)*p->at)) {
-        fail(p, "a number");
-        return 0;
-    }
-    char *end;
-    int64_t n = strtoll(p->at, &end, 10);
-    if (n > MOST)
+    int64_t n = 0;
+    if (parse_number(&p->text, MF_I64, &n, "a number") && (n < 0 || n > MOST))
         fail(p, "a smaller number");
-    p->at = end;
-    return p->error ? 0 : n;
+    return p->text.error ? 0 : n;
 }
 
-static const mf_type *type(plan_parser *p)
+static bool at_digit(plan_parser *p)
 {
-    space(p);
-    const mf_type *t = p->error ? NULL : mf_type_parse(&p->at);
-    if (!t)
-        fail(p, "a type");
-    return t;
+    parse_skip(&p->text);
+    return !p->text.error && isdigit((unsigned char)*p->text.at);
+}
+
+static bool at_register(plan_parser *p)
+{
+    parse_skip(&p->text);
+    return !p->text.error && *p->text.at == 'r' && isdigit((unsigned char)p->text.at[1]);
+}
+
+static int register_number(plan_parser *p)
+{
+    if (at_register(p))
+        p->text.at++;
+    else
+        fail(p, "a register");
+    return (int)number(p);
 }
 
 static void *get(plan_parser *p, size_t count, size_t size)
 {
-    void *made = p->error ? NULL : mf_arena_alloc(&p->plan->arena, (count + 1) * size);
-    if (!made && !p->error)
-        p->error = mf_error_out_of_memory();
+    void *made = p->text.error ? NULL : mf_arena_alloc(&p->plan->arena, (count + 1) * size);
+    if (!made)
+        parse_out_of_memory(&p->text);
     return made;
 }
 
@@ -100,8 +76,8 @@ static void *copied(plan_parser *p, const void *from, int count, size_t size)
 
 static void pushed(plan_parser *p, bool ok)
 {
-    if (!ok && !p->error)
-        p->error = mf_error_out_of_memory();
+    if (!ok)
+        parse_out_of_memory(&p->text);
 }
 
 /* ---- references */
@@ -109,8 +85,7 @@ static void pushed(plan_parser *p, bool ok)
 static void read_ref(plan_parser *p, reference_list *l)
 {
     bool uniform = accept(p, "~");
-    expect(p, "r");
-    int n = (int)number(p);
+    int n = register_number(p);
     pushed(p, mf_vector_push(&l->refs, uniform ? ~n : n));
     pushed(p, mf_vector_push(&l->moved, accept(p, "!")));
     pushed(p, mf_vector_push(&l->over, accept(p, "over") ? (int)number(p) : -1));
@@ -119,7 +94,7 @@ static void read_ref(plan_parser *p, reference_list *l)
 static void read_refs(plan_parser *p, reference_list *l)
 {
     expect(p, "(");
-    while (!p->error && !accept(p, ")"))
+    while (!p->text.error && !accept(p, ")"))
         read_ref(p, l);
 }
 
@@ -147,19 +122,19 @@ static bool read_kind(plan_parser *p, mf_instr_kind *kind)
 
 static const char *read_words(plan_parser *p)
 {
-    const char *end = accept(p, "[") ? strchr(p->at, ']') : NULL;
-    char *text = end ? get(p, (size_t)(end - p->at), 1) : NULL;
+    const char *end = accept(p, "[") ? strchr(p->text.at, ']') : NULL;
+    char *text = end ? get(p, (size_t)(end - p->text.at), 1) : NULL;
     if (!text)
         return NULL;
-    memcpy(text, p->at, (size_t)(end - p->at));
-    p->at = end + 1;
+    memcpy(text, p->text.at, (size_t)(end - p->text.at));
+    p->text.at = end + 1;
     return text;
 }
 
 static mf_map_plan *map_at(plan_parser *p, int64_t n)
 {
     mf_map_plan **maps = &p->plan->maps; /* while reading: oldest first */
-    for (; n >= 0 && !p->error; n--) {
+    for (; n >= 0 && !p->text.error; n--) {
         if (!*maps)
             *maps = get(p, 1, sizeof **maps);
         if (*maps && n == 0)
@@ -175,7 +150,7 @@ static void read_nested(plan_parser *p, mf_instr *in)
     MF_VECTOR(mf_block *) blocks = { 0 };
     if (!accept(p, "{"))
         return;
-    while (!p->error && accept(p, "nested"))
+    while (!p->text.error && accept(p, "nested"))
         pushed(p, mf_vector_push(&blocks, read_block(p)));
     expect(p, "}");
     in->block_count = blocks.count;
@@ -227,27 +202,19 @@ typedef struct register_list {
     MF_VECTOR(int) in; /* by input: a register or -1 */
 } register_list;
 
-static bool at_register(plan_parser *p)
-{
-    space(p);
-    return !p->error && *p->at == 'r' && isdigit((unsigned char)p->at[1]);
-}
-
 static void read_register(plan_parser *p, register_list *l)
 {
-    expect(p, "r");
-    int r = (int)number(p);
+    int r = register_number(p);
     if (r != l->types.count)
         fail(p, "registers in order");
-    expect(p, ":");
-    pushed(p, mf_vector_push(&l->types, type(p)));
+    pushed(p, mf_vector_push(&l->types, parse_type(&p->text)));
     while (accept(p, "input")) {
         int64_t i = number(p);
         if (i >= 4096)
             fail(p, "a smaller number");
-        while (!p->error && l->in.count <= i)
+        while (!p->text.error && l->in.count <= i)
             pushed(p, mf_vector_push(&l->in, -1));
-        if (!p->error)
+        if (!p->text.error)
             l->in.at[i] = r;
     }
     if (accept(p, "constant")) {
@@ -264,17 +231,17 @@ static mf_block *read_block(plan_parser *p)
     MF_VECTOR(mf_instr *) instrs = { 0 };
     reference_list out = { 0 };
     mf_instr_kind kind = MF_DO_SEGMENT;
-    if (!b || ++p->depth > DEEPEST) {
+    if (!b || ++p->text.depth > DEEPEST) {
         fail(p, "fewer levels");
         return NULL;
     }
     expect(p, "{");
     while (at_register(p))
         read_register(p, &regs);
-    while (!p->error && !accept(p, "return")) {
+    while (!p->text.error && !accept(p, "return")) {
         if (!read_kind(p, &kind))
             fail(p, "an instruction");
-        pushed(p, mf_vector_push(&instrs, p->error ? NULL : read_instr(p, kind)));
+        pushed(p, mf_vector_push(&instrs, p->text.error ? NULL : read_instr(p, kind)));
     }
     read_refs(p, &out);
     expect(p, "}");
@@ -296,7 +263,7 @@ static mf_block *read_block(plan_parser *p)
     mf_free(regs.in.at);
     mf_free(instrs.at);
     free_refs(&out);
-    p->depth--;
+    p->text.depth--;
     return b;
 }
 
@@ -311,10 +278,8 @@ static void read_inputs(plan_parser *p, mf_map_plan *m)
     while (accept(p, "input")) {
         if (number(p) != types.count)
             fail(p, "inputs in order");
-        expect(p, ":");
-        pushed(p, mf_vector_push(&types, type(p)));
-        expect(p, "shard");
-        pushed(p, mf_vector_push(&shards, type(p)));
+        pushed(p, mf_vector_push(&types, parse_type(&p->text)));
+        pushed(p, mf_vector_push(&shards, parse_type_after(&p->text, "shard")));
         expect(p, "axis");
         pushed(p, mf_vector_push(&axes, accept(p, "None") ? INT64_MIN : number(p)));
         pushed(p, mf_vector_push(&held, accept(p, "held")));
@@ -337,10 +302,8 @@ static void read_outputs(plan_parser *p, mf_map_plan *m)
         mf_map_output out = { .donor = -1, .forward = -1 };
         if (number(p) != list.count)
             fail(p, "outputs in order");
-        expect(p, ":");
-        out.type = type(p);
-        expect(p, "shard");
-        out.shard = type(p);
+        out.type = parse_type(&p->text);
+        out.shard = parse_type_after(&p->text, "shard");
         out.uniform = accept(p, "uniform");
         if (accept(p, "forward"))
             out.forward = (int)number(p);
@@ -365,7 +328,7 @@ static void read_local(plan_parser *p, mf_map_plan *m)
     if (accept(p, "local"))
         do
             pushed(p, mf_vector_push(&list, number(p)));
-        while (!p->error && (space(p), isdigit((unsigned char)*p->at)));
+        while (at_digit(p));
     m->local = mf_ints_intern(list.at, list.count);
     pushed(p, m->local != NULL);
     m->size = list.count ? list.count : m->axis_size;
@@ -396,20 +359,20 @@ static void read_map(plan_parser *p)
 static void finish_maps(plan_parser *p)
 {
     mf_map_plan *newest = NULL;
-    for (mf_map_plan *m = p->plan->maps, *next; m && !p->error; m = next) {
+    for (mf_map_plan *m = p->plan->maps, *next; m && !p->text.error; m = next) {
         next = m->next;
         if (!m->device || !m->uniform)
             fail(p, "the map that an instruction names");
         m->next = newest;
         newest = m;
     }
-    if (!p->error)
+    if (!p->text.error)
         p->plan->maps = newest;
 }
 
 mf_plan *mf_plan_parse(const char *text, mf_error_object **error)
 {
-    plan_parser p = { .plan = mf_plan_new(NULL, 0), .start = text, .at = text };
+    plan_parser p = { .text = { .start = text, .at = text }, .plan = mf_plan_new(NULL, 0) };
     if (!p.plan) {
         *error = mf_error_out_of_memory();
         return NULL;
@@ -421,12 +384,12 @@ mf_plan *mf_plan_parse(const char *text, mf_error_object **error)
     while (accept(&p, "map"))
         read_map(&p);
     expect(&p, "}");
-    space(&p);
-    if (*p.at)
+    parse_skip(&p.text);
+    if (*p.text.at)
         fail(&p, "the end");
     finish_maps(&p);
-    *error = p.error;
-    if (!p.error)
+    *error = p.text.error;
+    if (!p.text.error)
         return p.plan;
     mf_plan_free(p.plan);
     return NULL;
