@@ -83,33 +83,17 @@ void mf_structure_leaf_path(mf_text *t, const mf_structure *s, int leaf)
     }
 }
 
-static void print_keys(mf_text *t, const mf_namelist *keys)
-{
-    mf_text_put(t, "{");
-    for (int i = 0; keys && i < keys->count; i++)
-        mf_text_add(t, "%s%s", i ? ", " : "", keys->at[i]);
-    mf_text_put(t, "}");
-}
-
 void mf_structure_describe(mf_text *t, const mf_structure *s)
 {
     static const char *const names[] = { "a leaf", "None", "a tuple", "a list", "a dict" };
     mf_text_put(t, names[s->kind]);
     if (s->kind == MF_NODE_TUPLE || s->kind == MF_NODE_LIST)
         mf_text_add(t, " of %d", s->child_count);
+    if (s->kind == MF_NODE_DICT)
+        mf_text_put(t, " with keys {");
     for (int i = 0; s->kind == MF_NODE_DICT && i < s->child_count; i++)
-        mf_text_add(t, "%s'%s'", i ? ", " : " with keys ", s->keys->at[i]);
-}
-
-/* As mf_structure_describe, but with a dict's keys in braces. */
-static void describe(mf_text *t, const mf_structure *s)
-{
-    if (s->kind != MF_NODE_DICT) {
-        mf_structure_describe(t, s);
-        return;
-    }
-    mf_text_put(t, "a dict with keys ");
-    print_keys(t, s->keys);
+        mf_text_add(t, "%s%s", i ? ", " : "", s->keys->at[i]);
+    mf_text_put(t, s->kind == MF_NODE_DICT ? "}" : "");
 }
 
 const char *mf_object_words(const mf_object *o)
@@ -124,7 +108,7 @@ const char *mf_object_words(const mf_object *o)
     if (!mf_object_is(o, &mf_tree_class))
         return o->kind->name;
     mf_text t = { 0 };
-    describe(&t, ((const mf_tree *)o)->structure);
+    mf_structure_describe(&t, ((const mf_tree *)o)->structure);
     const char *words = t.at ? mf_intern(t.at) : o->kind->name;
     mf_text_free(&t);
     return words;
@@ -145,7 +129,7 @@ void mf_structure_difference(mf_text *t, const mf_structure *a, const mf_structu
     }
     mf_text_add(t, "at %s: ", path.count ? path.at : "the top");
     mf_text_free(&path);
-    describe(t, a);
+    mf_structure_describe(t, a);
     mf_text_put(t, " against ");
-    describe(t, b);
+    mf_structure_describe(t, b);
 }

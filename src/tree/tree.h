@@ -29,7 +29,7 @@ void mf_structure_print(mf_text *t, const mf_structure *s); /* PyTreeDef-like: (
 /* The same with the leaves printed in place of the asterisks. */
 typedef void (*mf_leaf_printer)(mf_text *t, mf_object *leaf);
 void mf_structure_print_leaves(mf_text *t, const mf_structure *s, mf_object *const *leaves, mf_leaf_printer print_leaf);
-/* A node in words: "a tuple of 2", "a dict with keys 'b', 'w'"; appended to t. */
+/* A node in words: "a tuple of 2", "a dict with keys {b, w}"; appended to t. */
 void mf_structure_describe(mf_text *t, const mf_structure *s);
 /* The path of leaf i, as JAX writes it: "[0]['w']"; appended to t. */
 void mf_structure_leaf_path(mf_text *t, const mf_structure *s, int leaf);

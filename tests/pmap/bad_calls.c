@@ -298,7 +298,7 @@ const bad_call bad_calls[] = {
     { "handle_is_stale", handle_is_stale, "scope" },
     { "gradient_of_an_array", gradient_of_an_array, "scalar" },
     { "prefix_parts_deep_inside", prefix_parts_deep_inside,
-      "at [0] the axes are {'a': 0, 'c': 0}, but the value is a dict with keys 'a', 'b'" },
+      "at [0] the axes are {'a': 0, 'c': 0}, but the value is a dict with keys {a, b}" },
     { "axis_is_below_the_rank", axis_is_below_the_rank, "axis -2 of argument 1, which has rank 1" },
     { "out_axes_are_no_prefix", out_axes_are_no_prefix, "the axes are (0, 0, 0), but the value is a tuple of 2" },
     { "out_axis_is_beyond_the_rank", out_axis_is_beyond_the_rank, "the mapped axis of the result[1] at 2" },

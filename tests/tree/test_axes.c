@@ -61,6 +61,6 @@ TEST(what_is_no_prefix_says_where)
               "tuple of 2; the whole: axes (0,), value ({'b': (*, *), 'w': *}, *)");
     CHECK_CONTAINS(expanded(mf_axes(0, mf_axes(0, 1)), arguments), "at [1] the axes are (0, 1), but the value is a leaf");
     CHECK_CONTAINS(expanded(mf_axes(mf_axes_dict({ "w", 0 }), 0), arguments),
-                   "at [0] the axes are {'w': 0}, but the value is a dict with keys 'b', 'w'");
+                   "at [0] the axes are {'w': 0}, but the value is a dict with keys {b, w}");
     CHECK_CONTAINS(expanded(mf_axes(mf_axes_dict({ "w", 0 }, { "b", mf_axes(0) }), 0), arguments), "at [0]['b']");
 }

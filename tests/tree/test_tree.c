@@ -48,7 +48,7 @@ TEST(indexing)
     CHECK_STR(mf_str(mf_get(mf_list(0, 1, 2, 3), ((mf_slice){ true, -9, MF_END, INT64_MAX }))), "[0]");
     CHECK_STR(mf_str(mf_get(mf_list(0, 1, 2, 3), ((mf_slice){ true, -9, -5, -1 }))), "[]");
     CHECK_STR(mf_str(mf_get(mf_list_n(NULL, 0), ((mf_slice){ true, MF_END, MF_NONE, -1 }))), "[]");
-    CHECK_STR(mf_error(mf_get(t, "loss")), "mf_get: no key 'loss' in a dict with keys 'metrics', 'n'");
+    CHECK_STR(mf_error(mf_get(t, "loss")), "mf_get: no key 'loss' in a dict with keys {metrics, n}");
     CHECK_STR(mf_error(mf_get(t, "metrics", 2)), "mf_get: no item 2 in a list of 2");
     CHECK_CONTAINS(mf_error(mf_get(t, "metrics", 0.5)), "by a string or an integer, not by float32[]");
     CHECK_CONTAINS(mf_error(mf_get(t, 0)), "no item 0 in a dict");
