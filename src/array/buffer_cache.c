@@ -76,8 +76,8 @@ static int class_of(size_t bytes, size_t *size)
 
 static void *map_large(size_t size)
 {
-    size_t room = size + HUGE_PAGE;
-    char *p = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    size_t reserved = size + HUGE_PAGE;
+    char *p = mmap(NULL, reserved, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED)
         return NULL;
     size_t skip = (HUGE_PAGE - (uintptr_t)p % HUGE_PAGE) % HUGE_PAGE;

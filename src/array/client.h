@@ -37,7 +37,7 @@ extern const mf_class mf_buffer_class;
 
 struct mf_client {
     const char *platform;           /* "cpu" */
-    bool apart;                     /* each of its devices has memory of its own */
+    bool separate_memory;           /* each of its devices has memory of its own */
     bool alone;                     /* its devices and programs belong to this process alone, also in a job of several processes */
     bool (*allocate)(mf_buffer *b); /* sets data; false: memory is out */
     void (*release)(mf_buffer *b);  /* gives data back */

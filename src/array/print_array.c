@@ -323,7 +323,7 @@ static void print_row(array_printer *p, int axis, const unsigned char *at)
     const mf_type *t = p->array->type;
     int64_t n = t->dims[axis];
     bool cut = p->summarised && n > 2 * EDGE;
-    size_t hanging = (size_t)axis + 1, used = hanging, room = (size_t)(WIDTH - axis - 1);
+    size_t hanging = (size_t)axis + 1, used = hanging, available = (size_t)(WIDTH - axis - 1);
     char word[2 * WORD];
     mf_text_put(p->out, "[");
     for (int64_t i = 0; i < n; i++) {
@@ -335,7 +335,7 @@ static void print_row(array_printer *p, int axis, const unsigned char *at)
         else
             put_element(p, at + i * p->array->strides[axis], word);
         size_t length = strlen(word);
-        if (used + length > room && used > hanging) {
+        if (used + length > available && used > hanging) {
             flush(p, true);
             mf_text_put(p->out, "\n");
             indent(p->out, (int)hanging);

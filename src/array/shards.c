@@ -144,7 +144,7 @@ mf_buffer *mf_array_part(const mf_array *a, int k, int64_t *at)
 mf_array *mf_array_on_devices(const mf_sharding *p, const mf_type *type, const int64_t *like)
 {
     int64_t strides[MF_RANK], low = 0, bytes;
-    bool row = p->client->apart && p->device_count > 1;
+    bool row = p->client->separate_memory && p->device_count > 1;
     if (row) {
         bytes = mf_sharding_strides(p, type, like, strides);
     } else {

@@ -71,8 +71,8 @@ const unsigned char *mf_ring_next(mf_ring *r, size_t *count)
         atomic_store_explicit(&r->taken, taken + MF_RING_BYTES - taken % MF_RING_BYTES, memory_order_release);
         return mf_ring_next(r, count);
     }
-    size_t room = MF_RING_BYTES - taken % MF_RING_BYTES - sizeof length;
-    *count = length <= room ? (size_t)length : SIZE_MAX;
+    size_t rest = MF_RING_BYTES - taken % MF_RING_BYTES - sizeof length;
+    *count = length <= rest ? (size_t)length : SIZE_MAX;
     return r->bytes + taken % MF_RING_BYTES + sizeof length;
 }
 

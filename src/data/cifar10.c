@@ -63,11 +63,11 @@ static mf_value free_after(dataset *d, mf_value error)
 static mf_value read_files(const char *folder, const char *const *names, int count)
 {
     dataset d = { .count = 0 };
-    size_t room = (size_t)count * PER_FILE;
-    d.images = malloc(room * CHANNELS * PIXELS * sizeof *d.images);
-    d.labels = malloc(room * sizeof *d.labels);
+    size_t capacity = (size_t)count * PER_FILE;
+    d.images = malloc(capacity * CHANNELS * PIXELS * sizeof *d.images);
+    d.labels = malloc(capacity * sizeof *d.labels);
     if (!d.images || !d.labels)
-        return free_after(&d, mf_make_error(MF_ERROR_MEMORY, "%s: out of memory for %zu images", folder, room));
+        return free_after(&d, mf_make_error(MF_ERROR_MEMORY, "%s: out of memory for %zu images", folder, capacity));
     for (int i = 0; i < count; i++) {
         char path[4096];
         if (!data_path(path, sizeof path, folder, names[i]))

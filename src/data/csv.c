@@ -35,7 +35,7 @@ typedef struct csv {
     char delimiter;
     int64_t line; /* the current line of the file, from 1 */
     char *field;  /* the last field read, NUL-terminated */
-    size_t room;
+    size_t capacity;
     size_t field_at;        /* the offset of that field */
     bool last;              /* it is the last of its line */
     const csv_range *range; /* NULL: the dtype is a float */
@@ -45,7 +45,7 @@ typedef struct csv {
 typedef struct csv_table {
     char **names;
     csv_cell **columns;
-    int64_t count, rows, room;
+    int64_t count, rows, capacity;
 } csv_table;
 
 static mf_value out_of_memory(const csv *c) { return mf_make_error(MF_ERROR_MEMORY, "%s: out of memory", c->path); }
@@ -60,13 +60,13 @@ static mf_value wrong(const csv *c, size_t at, int64_t column, const char *expec
 
 static bool put(csv *c, size_t n, char byte)
 {
-    if (n + 1 >= c->room) {
-        size_t room = c->room ? c->room * 2 : 64;
-        char *more = realloc(c->field, room);
+    if (n + 1 >= c->capacity) {
+        size_t capacity = c->capacity ? c->capacity * 2 : 64;
+        char *more = realloc(c->field, capacity);
         if (!more)
             return false;
         c->field = more;
-        c->room = room;
+        c->capacity = capacity;
     }
     c->field[n] = byte;
     c->field[n + 1] = 0;
@@ -204,10 +204,10 @@ static mf_value read_names(csv *c, csv_table *t, bool named)
 
 static mf_value read_line(csv *c, csv_table *t)
 {
-    if (t->rows == t->room) {
-        t->room = t->room ? t->room * 2 : 256;
+    if (t->rows == t->capacity) {
+        t->capacity = t->capacity ? t->capacity * 2 : 256;
         for (int64_t i = 0; i < t->count; i++) {
-            csv_cell *more = realloc(t->columns[i], (size_t)t->room * sizeof *more);
+            csv_cell *more = realloc(t->columns[i], (size_t)t->capacity * sizeof *more);
             if (!more)
                 return out_of_memory(c);
             t->columns[i] = more;

@@ -134,10 +134,10 @@ static mf_value truncated(const source *s, int64_t wanted, size_t found)
 
 static mf_value read_elements(source *s, idx_array *array)
 {
-    size_t wanted = (size_t)(array->count * bytes_of(array->dtype)), room = 0, done = 0;
+    size_t wanted = (size_t)(array->count * bytes_of(array->dtype)), capacity = 0, done = 0;
     char *data = NULL;
     do {
-        size_t next = room ? room * 2 : FIRST_BYTES;
+        size_t next = capacity ? capacity * 2 : FIRST_BYTES;
         next = next < wanted ? next : wanted;
         char *more = realloc(data, next ? next : 1);
         if (!more) {
@@ -145,9 +145,9 @@ static mf_value read_elements(source *s, idx_array *array)
             return out_of_memory(s->path, wanted);
         }
         data = more;
-        room = next;
-        done += read_bytes(s, data + done, room - done);
-    } while (done == room && room < wanted);
+        capacity = next;
+        done += read_bytes(s, data + done, capacity - done);
+    } while (done == capacity && capacity < wanted);
     if (done < wanted) {
         free(data);
         return truncated(s, (int64_t)wanted, done);

@@ -71,20 +71,20 @@ static bool fits(const batch_axis *b, mf_shape s)
 }
 
 /* A leaf's name for error messages: "leaf ['image']", or `whole` if the batch is one array. */
-static const char *leaf_name(mf_value path, const char *whole, char *room, size_t size)
+static const char *leaf_name(mf_value path, const char *whole, char *buffer, size_t size)
 {
     const char *at = mf_static_data(path, NULL);
     if (!at || !*at)
         return whole;
-    snprintf(room, size, "leaf %s", at);
-    return room;
+    snprintf(buffer, size, "leaf %s", at);
+    return buffer;
 }
 
 static mf_value uneven(int64_t n, int64_t devices, mf_value path)
 {
-    char room[200], nearest[64];
+    char buffer[200], nearest[64];
     int64_t below = n / devices * devices, above = below + devices;
-    const char *name = leaf_name(path, "", room, sizeof room);
+    const char *name = leaf_name(path, "", buffer, sizeof buffer);
     if (below == 0)
         snprintf(nearest, sizeof nearest, "size that is: %lld", (long long)above);
     else
@@ -98,8 +98,8 @@ static mf_value misfit(void *context, mf_value path, mf_value leaf)
 {
     const batch_axis *b = context;
     mf_shape s = mf_shape_of(leaf);
-    char room[200];
-    const char *name = leaf_name(path, "the batch", room, sizeof room);
+    char buffer[200];
+    const char *name = leaf_name(path, "the batch", buffer, sizeof buffer);
     if (s.rank < 0 || fits(b, s))
         return leaf;
     if (s.rank == 0)

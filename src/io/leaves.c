@@ -7,15 +7,15 @@
 
 static void add_leaf(mf_named_leaves *l, const char *name, mf_value value)
 {
-    if (l->count == l->room) {
-        int room = l->room ? l->room * 2 : 16;
-        mf_named_leaf *more = realloc(l->at, (size_t)room * sizeof *more);
+    if (l->count == l->capacity) {
+        int capacity = l->capacity ? l->capacity * 2 : 16;
+        mf_named_leaf *more = realloc(l->at, (size_t)capacity * sizeof *more);
         if (!more) {
             l->failed = true;
             return;
         }
         l->at = more;
-        l->room = room;
+        l->capacity = capacity;
     }
     char *copy = strdup(*name ? name : "arr_0"); /* the name that np.savez(path, array) gives an array */
     if (!copy)

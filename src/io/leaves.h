@@ -11,7 +11,7 @@ typedef struct mf_named_leaf {
 
 typedef struct mf_named_leaves {
     mf_named_leaf *at;
-    int count, room;
+    int count, capacity;
     bool failed; /* out of memory */
 } mf_named_leaves;
 

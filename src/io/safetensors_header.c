@@ -103,14 +103,14 @@ static bool read_tensor(mf_json *j, st_tensor *t)
 static mf_value read_metadata(const st_file *f, mf_json *j)
 {
     mf_value *pairs = NULL, made = { 0 };
-    size_t count = 0, room = 0, length;
+    size_t count = 0, capacity = 0, length;
     if (mf_json_peek(j) == 'n' && mf_json_skip(j))
         return made;
     bool first = true;
     (void)mf_json_take(j, '{', "an object of strings");
     while (mf_json_more(j, '}', &first)) {
-        if (count + 2 > room) {
-            mf_value *wider = realloc(pairs, (room = room ? room * 2 : 16) * sizeof *pairs);
+        if (count + 2 > capacity) {
+            mf_value *wider = realloc(pairs, (capacity = capacity ? capacity * 2 : 16) * sizeof *pairs);
             if (!wider) {
                 free(pairs);
                 return st_out_of_memory(f->path);
@@ -164,13 +164,13 @@ static bool add_tensor(st_file *f, mf_json *j, char *name, size_t length, size_t
         return mf_json_wrong(j, at, "a tensor whose bytes begin, and end, before the end of the file");
     if (!bytes_of(&t, &bytes) || bytes != t.end - t.begin)
         return mf_json_wrong(j, at, "a tensor with as many bytes as its dtype and shape make");
-    if (f->count == f->room) {
-        size_t room = f->room ? f->room * 2 : 64;
-        st_tensor *more = realloc(f->tensors, room * sizeof *more);
+    if (f->count == f->capacity) {
+        size_t capacity = f->capacity ? f->capacity * 2 : 64;
+        st_tensor *more = realloc(f->tensors, capacity * sizeof *more);
         if (!more)
             return mf_json_wrong(j, at, "memory for a tensor");
         f->tensors = more;
-        f->room = room;
+        f->capacity = capacity;
     }
     f->tensors[f->count++] = t;
     return true;

@@ -27,7 +27,7 @@ typedef struct st_file {
     const unsigned char *bytes;
     size_t size, data; /* data: the offset of the tensors */
     st_tensor *tensors;
-    size_t count, room;
+    size_t count, capacity;
     mf_value metadata; /* a dict of strings; unset if the file has none */
     char wrong[320];   /* room for an error message that names a tensor */
 } st_file;

@@ -40,7 +40,10 @@ static bool is_ready(const mf_array *a) { return !a->future || atomic_load(&a->f
 
 /* The thread that fills a pending CPU array writes its fields, so they cannot be used yet; where devices have separate memories, only the
  * buffers' contents are written. */
-static bool is_laid(const mf_array *a) { return is_ready(a) || (mf_array_client(a)->apart && atomic_load(&a->future->state) == 0); }
+static bool is_laid(const mf_array *a)
+{
+    return is_ready(a) || (mf_array_client(a)->separate_memory && atomic_load(&a->future->state) == 0);
+}
 
 mf_array *mf_concrete(mf_value x)
 {
@@ -425,7 +428,7 @@ int mf_part_count(mf_value parts)
     return count;
 }
 
-int mf_parts_of(mf_value parts, mf_value *out, int room, const char *op, mf_value *error)
+int mf_parts_of(mf_value parts, mf_value *out, int capacity, const char *op, mf_value *error)
 {
     mf_object *const *leaves, *self, *bad = mf_first_error_in(mf_object_of(parts));
     int count = 0;
@@ -434,8 +437,8 @@ int mf_parts_of(mf_value parts, mf_value *out, int room, const char *op, mf_valu
         return -1;
     }
     mf_tree_flatten(mf_object_of(parts), &leaves, &count, &self);
-    if (count > room) {
-        *error = mf_fail(MF_ERROR_ARGUMENT, "%s takes at most %d parts, not %d", op, room, count);
+    if (count > capacity) {
+        *error = mf_fail(MF_ERROR_ARGUMENT, "%s takes at most %d parts, not %d", op, capacity, count);
         return -1;
     }
     for (int i = 0; i < count; i++) {

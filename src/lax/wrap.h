@@ -44,7 +44,7 @@ bool mf_normal_ints(const mf_ints *axes, int rank, const char *op, const mf_intl
 
 /* ---- trees of operands. Stores the leaves of a list or tuple as values of the innermost scope; returns their number, or -1 with
  * *error. */
-int mf_parts_of(mf_value parts, mf_value *out, int room, const char *op, mf_value *error);
+int mf_parts_of(mf_value parts, mf_value *out, int capacity, const char *op, mf_value *error);
 int mf_part_count(mf_value parts); /* number of leaves; 1 for a leaf */
 
 #endif

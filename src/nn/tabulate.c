@@ -15,7 +15,7 @@ static const char *const titles[COLUMNS] = { "path", "type", "BatchState", "Hidd
 
 typedef struct text {
     char *at;
-    size_t length, room;
+    size_t length, capacity;
     bool failed;
 } text;
 
@@ -27,17 +27,17 @@ __attribute__((format(printf, 2, 3))) static void add(text *t, const char *forma
     va_end(arguments);
     if (t->failed || n < 0)
         return;
-    if (t->length + (size_t)n + 1 > t->room) {
-        size_t room = 2 * (t->length + (size_t)n) + 64;
-        char *at = realloc(t->at, room);
+    if (t->length + (size_t)n + 1 > t->capacity) {
+        size_t capacity = 2 * (t->length + (size_t)n) + 64;
+        char *at = realloc(t->at, capacity);
         t->failed = !at;
         if (!at)
             return;
         t->at = at;
-        t->room = room;
+        t->capacity = capacity;
     }
     va_start(arguments, format);
-    vsnprintf(t->at + t->length, t->room - t->length, format, arguments);
+    vsnprintf(t->at + t->length, t->capacity - t->length, format, arguments);
     va_end(arguments);
     t->length += (size_t)n;
 }
@@ -56,9 +56,9 @@ typedef struct row {
 
 typedef struct table {
     row *rows;
-    int count, room;
+    int count, capacity;
     mf_state *seen;
-    int seen_count, seen_room;
+    int seen_count, seen_capacity;
     bool failed;
 } table;
 
@@ -121,14 +121,14 @@ static void add_amount(text *t, amount a)
 
 static row *new_row(table *t)
 {
-    if (t->count == t->room) {
-        int room = 2 * t->room + 16;
-        row *rows = realloc(t->rows, (size_t)room * sizeof *rows);
+    if (t->count == t->capacity) {
+        int capacity = 2 * t->capacity + 16;
+        row *rows = realloc(t->rows, (size_t)capacity * sizeof *rows);
         t->failed |= !rows;
         if (!rows)
             return NULL;
         t->rows = rows;
-        t->room = room;
+        t->capacity = capacity;
     }
     memset(&t->rows[t->count], 0, sizeof *t->rows);
     return &t->rows[t->count++];
@@ -140,14 +140,14 @@ static bool is_new(table *t, mf_state s)
     for (int i = 0; i < t->seen_count; i++)
         if (mf_state_same(t->seen[i], s))
             return false;
-    if (t->seen_count == t->seen_room) {
-        int room = 2 * t->seen_room + 64;
-        mf_state *seen = realloc(t->seen, (size_t)room * sizeof *seen);
+    if (t->seen_count == t->seen_capacity) {
+        int capacity = 2 * t->seen_capacity + 64;
+        mf_state *seen = realloc(t->seen, (size_t)capacity * sizeof *seen);
         t->failed |= !seen;
         if (!seen)
             return false;
         t->seen = seen;
-        t->seen_room = room;
+        t->seen_capacity = capacity;
     }
     t->seen[t->seen_count++] = s;
     return true;

@@ -15,19 +15,19 @@
 static struct {
     pthread_mutex_t lock;
     const mf_transformation **at; /* interned bytes, which are never freed */
-    uint64_t count, room;
+    uint64_t count, capacity;
 } known = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-static bool make_room(void)
+static bool reserve(void)
 {
-    if (known.count < known.room)
+    if (known.count < known.capacity)
         return true;
-    uint64_t room = known.room ? known.room * 2 : 16;
-    const mf_transformation **more = room < NO_MEMORY ? realloc(known.at, room * sizeof *more) : NULL;
+    uint64_t capacity = known.capacity ? known.capacity * 2 : 16;
+    const mf_transformation **more = capacity < NO_MEMORY ? realloc(known.at, capacity * sizeof *more) : NULL;
     if (!more)
         return false;
     known.at = more;
-    known.room = room;
+    known.capacity = capacity;
     return true;
 }
 
@@ -67,7 +67,7 @@ static mf_optimizer handle_of(const mf_transformation *t, size_t size)
     uint64_t i = 0;
     while (i < known.count && known.at[i] != bytes)
         i++;
-    if (i < known.count || make_room()) {
+    if (i < known.count || reserve()) {
         known.at[i] = bytes;
         known.count += i == known.count;
         handle.handle = TAG | i;

@@ -86,7 +86,7 @@ static mf_error_object *evaluate_rule(mf_rewrite *r, const mf_eqn *e, mf_literal
 
 static mf_error_object *run(const mf_eqn *e, mf_literal *const *in, mf_literal **results)
 {
-    mf_error_object *error = mf_eqn_evaluate_apart(e, in, results);
+    mf_error_object *error = mf_eqn_evaluate_alone(e, in, results);
     for (int i = 0; i < e->out_count && !error; i++) {
         mf_literal *l = results[i];
         results[i] = mf_literal_contiguous(l);

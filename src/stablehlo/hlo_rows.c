@@ -28,9 +28,9 @@ static bool rows_serve(const mf_program *p, bool inside)
         bool checks = e->op == &mf_op_check_nan || e->op == &mf_op_check_replicated;
         if (mf_is_host_call(e) || (inside && (e->op == &mf_op_while || checks)))
             return false;
-        bool apart = inside || e->op == &mf_op_while || e->op == &mf_op_cond;
+        bool inside_region = inside || e->op == &mf_op_while || e->op == &mf_op_cond;
         for (int k = 0, n = mf_params_program_count(e->op, e->params); k < n; k++)
-            if (!rows_serve(*mf_params_program_at(e->op, e->params, k), apart))
+            if (!rows_serve(*mf_params_program_at(e->op, e->params, k), inside_region))
                 return false;
     }
     return true;

@@ -39,18 +39,18 @@ typedef struct mf_leaf {
     const void *identity; /* for a static; equal statics have equal pointers */
 } mf_leaf;
 
-/* Memory for the leaves of a call: MF_LEAVES(room) declares it, to be freed at the end of the block. */
+/* Memory for the leaves of a call: MF_LEAVES(storage) declares it, to be freed at the end of the block. */
 typedef struct mf_leaves {
     mf_leaf few[32], *more; /* more: used if few is too small; else NULL */
 } mf_leaves;
-static inline void mf_leaves_end(mf_leaves *room)
+static inline void mf_leaves_end(mf_leaves *storage)
 {
-    if (room->more) /* tested here, so that the usual case makes no call */
-        mf_free(room->more);
+    if (storage->more) /* tested here, so that the usual case makes no call */
+        mf_free(storage->more);
 }
-#define MF_LEAVES(room)                                     \
-    __attribute__((cleanup(mf_leaves_end))) mf_leaves room; \
-    room.more = NULL
+#define MF_LEAVES(storage)                                     \
+    __attribute__((cleanup(mf_leaves_end))) mf_leaves storage; \
+    storage.more = NULL
 
 /* The abstract side of a call: what the trace cache's key is made of. */
 typedef struct mf_signature {
@@ -172,11 +172,12 @@ const mf_ints *mf_function_statics(const mf_function_object *f);
 const mf_ints *mf_inner_statics(const mf_function_object *f);
 /* mf_decorate_n for a decorator that passes its arguments on unchanged: the static arguments of f are the decorated function's too. */
 mf_function mf_decorate_alike(mf_function f, const char *name, mf_decorator call, const void *context, size_t size);
-/* Makes the signature of a call: flattens the arguments and separates those of f's static_argnums; the leaves are stored in room. An error
+/* Makes the signature of a call: flattens the arguments and separates those of f's static_argnums; the leaves go into storage. An error
  * names the argument. */
-mf_error_object *mf_signature_make(mf_signature *s, mf_leaves *room, const mf_function_object *f, const mf_value *arguments, int count);
+mf_error_object *mf_signature_make(mf_signature *s, mf_leaves *storage, const mf_function_object *f, const mf_value *arguments, int count);
 /* The same where only the arguments' types matter: structs may stand for arrays. */
-mf_error_object *mf_signature_of_types(mf_signature *s, mf_leaves *room, const mf_function_object *f, const mf_value *arguments, int count);
+mf_error_object *mf_signature_of_types(mf_signature *s, mf_leaves *storage, const mf_function_object *f, const mf_value *arguments,
+                                       int count);
 /* An error if an enclosing transform has turned a static argument of f into a traced value; else NULL. */
 mf_error_object *mf_signature_known(const mf_signature *s, const mf_function_object *f);
 /* Fills donated, by typed leaf: whether f's donate_argnums name its argument. */

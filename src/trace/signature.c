@@ -125,8 +125,8 @@ static void note_client(mf_signature *s, const mf_object *o)
         s->client = p->client;
 }
 
-static mf_error_object *make_signature(mf_signature *s, mf_leaves *room, const mf_function_object *f, const mf_value *arguments, int count,
-                                       bool structs)
+static mf_error_object *make_signature(mf_signature *s, mf_leaves *storage, const mf_function_object *f, const mf_value *arguments,
+                                       int count, bool structs)
 {
     const mf_ints *statics = mf_function_statics(f);
     *s = (mf_signature){ .env = mf_trace_env(), .client = mf_trace_client(), .arg_count = count };
@@ -147,8 +147,8 @@ static mf_error_object *make_signature(mf_signature *s, mf_leaves *room, const m
     mf_error_object *error = check_static_argnums(f, statics, count - s->has_kwargs);
     if (error)
         return error;
-    mf_leaf *leaves = room->few;
-    if ((size_t)total > sizeof room->few / sizeof *room->few && !(leaves = room->more = mf_alloc((size_t)total * sizeof *leaves)))
+    mf_leaf *leaves = storage->few;
+    if ((size_t)total > sizeof storage->few / sizeof *storage->few && !(leaves = storage->more = mf_alloc((size_t)total * sizeof *leaves)))
         return mf_error_out_of_memory();
     s->leaves = leaves;
     for (int i = 0; i < count; i++) {
@@ -169,14 +169,15 @@ static mf_error_object *make_signature(mf_signature *s, mf_leaves *room, const m
     return error;
 }
 
-mf_error_object *mf_signature_make(mf_signature *s, mf_leaves *room, const mf_function_object *f, const mf_value *arguments, int count)
+mf_error_object *mf_signature_make(mf_signature *s, mf_leaves *storage, const mf_function_object *f, const mf_value *arguments, int count)
 {
-    return make_signature(s, room, f, arguments, count, false);
+    return make_signature(s, storage, f, arguments, count, false);
 }
 
-mf_error_object *mf_signature_of_types(mf_signature *s, mf_leaves *room, const mf_function_object *f, const mf_value *arguments, int count)
+mf_error_object *mf_signature_of_types(mf_signature *s, mf_leaves *storage, const mf_function_object *f, const mf_value *arguments,
+                                       int count)
 {
-    return make_signature(s, room, f, arguments, count, true);
+    return make_signature(s, storage, f, arguments, count, true);
 }
 
 mf_error_object *mf_signature_known(const mf_signature *s, const mf_function_object *f)

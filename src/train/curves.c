@@ -58,8 +58,8 @@ static range proper(range r)
 {
     if (!(r.low <= r.high))
         return (range){ 0, 1 };
-    double room = r.high > r.low ? 0 : fmax(fabs(r.low) * 0.1, 0.5);
-    return (range){ r.low - room, r.high + room };
+    double margin = r.high > r.low ? 0 : fmax(fabs(r.low) * 0.1, 0.5);
+    return (range){ r.low - margin, r.high + margin };
 }
 
 /* The step between ticks: 1, 2 or 5 times a power of ten, such that the range has about `about` steps. */

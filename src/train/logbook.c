@@ -103,21 +103,21 @@ typedef struct metric_value {
 
 typedef struct metric_list {
     metric_value *at;
-    int count, room;
+    int count, capacity;
     mf_value error;
 } metric_list;
 
 static void add(metric_list *e, const char *name, mf_value leaf)
 {
-    if (e->count == e->room) {
-        int room = e->room ? e->room * 2 : 8;
-        metric_value *more = realloc(e->at, (size_t)room * sizeof *more);
+    if (e->count == e->capacity) {
+        int capacity = e->capacity ? e->capacity * 2 : 8;
+        metric_value *more = realloc(e->at, (size_t)capacity * sizeof *more);
         if (!more) {
             e->error = out_of_memory();
             return;
         }
         e->at = more;
-        e->room = room;
+        e->capacity = capacity;
     }
     mf_status status = mf_block_until_ready(leaf);
     if (status) {

@@ -23,15 +23,15 @@ static mf_series *find(mf_series_list *l, const char *name)
 
 static bool put(mf_series *s, double step, double value)
 {
-    if (s->count == s->room) {
-        int64_t room = s->room ? s->room * 2 : 64;
-        double *steps = realloc(s->steps, (size_t)room * sizeof *steps);
+    if (s->count == s->capacity) {
+        int64_t capacity = s->capacity ? s->capacity * 2 : 64;
+        double *steps = realloc(s->steps, (size_t)capacity * sizeof *steps);
         s->steps = steps ? steps : s->steps;
-        double *values = steps ? realloc(s->values, (size_t)room * sizeof *values) : NULL;
+        double *values = steps ? realloc(s->values, (size_t)capacity * sizeof *values) : NULL;
         s->values = values ? values : s->values;
         if (!values)
             return false;
-        s->room = room;
+        s->capacity = capacity;
     }
     s->steps[s->count] = step;
     s->values[s->count++] = value;
@@ -109,9 +109,9 @@ static bool read_line(const char *text, size_t size, double *step, mf_series_lis
 bool mf_series_read(mf_series_list *l, FILE *lines)
 {
     char *line = NULL;
-    size_t room = 0;
+    size_t capacity = 0;
     bool memory = true;
-    for (ssize_t size; memory && (size = getline(&line, &room, lines)) >= 0;) {
+    for (ssize_t size; memory && (size = getline(&line, &capacity, lines)) >= 0;) {
         double step = 0;
         if (read_line(line, (size_t)size, &step, NULL, &memory) && isfinite(step))
             (void)read_line(line, (size_t)size, &step, l, &memory);

@@ -9,7 +9,7 @@
 typedef struct mf_series {
     char *name; /* "train/loss" */
     double *steps, *values;
-    int64_t count, room;
+    int64_t count, capacity;
     bool told; /* has points of this run */
 } mf_series;
 

@@ -500,7 +500,7 @@ static int device_count(const mf_client *c)
 
 const mf_client fake_client = {
     .platform = "fake",
-    .apart = true,
+    .separate_memory = true,
     .allocate = allocate,
     .release = release,
     .from_host = from_host,

@@ -139,12 +139,12 @@ const char *mf_type_name(const mf_type *type)
     if (!type)
         return "no array";
     char at[256];
-    size_t room = sizeof at;
-    int n = snprintf(at, room, "%s[", mf_dtype_name(type->dtype));
-    for (int i = 0; i < type->rank && n < (int)room; i++)
-        n += snprintf(at + n, room - (size_t)n, "%s%lld", i ? "," : "", (long long)type->dims[i]);
-    if (n < (int)room)
-        snprintf(at + n, room - (size_t)n, "]");
+    size_t capacity = sizeof at;
+    int n = snprintf(at, capacity, "%s[", mf_dtype_name(type->dtype));
+    for (int i = 0; i < type->rank && n < (int)capacity; i++)
+        n += snprintf(at + n, capacity - (size_t)n, "%s%lld", i ? "," : "", (long long)type->dims[i]);
+    if (n < (int)capacity)
+        snprintf(at + n, capacity - (size_t)n, "]");
     const char *name = mf_intern(at);
     return name ? name : mf_dtype_name(type->dtype);
 }

@@ -124,9 +124,9 @@ typedef struct pjrt_executable {
     mf_hlo_part *in_parts, *out_parts;   /* by input and output, a device's part; the replica of a stacked program has everything */
     bool named;                          /* its maps name the devices */
     bool meets;                          /* it has collectives, in which its devices wait for one another */
-    bool apart;                          /* each device runs a program of one replica */
+    bool one_replica_each;               /* each device runs a program of one replica */
     _Atomic(const mf_sharding *) *where; /* by output, its sharding in the last call */
-    _Atomic(void *) room;                /* working memory of a finished call, for the next one */
+    _Atomic(void *) lists;               /* working memory of a finished call, for the next one */
     int devices[];                       /* by replica; of a stacked map by index; a program of one replica runs on any device */
 } pjrt_executable;
 

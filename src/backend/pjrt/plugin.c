@@ -215,7 +215,7 @@ static mf_error_object *read_platform(pjrt_client *c)
     mf_error_object *error = pjrt_call(c, PJRT_CLIENT_PLATFORM_NAME, NULL, &ask);
     c->is_cpu = !error && ask.count_out == 3 && memcmp(ask.words_out, "cpu", 3) == 0;
     c->stacks = c->is_cpu && !is_off("MF_PJRT_STACK");
-    c->base.apart = !c->stacks;
+    c->base.separate_memory = !c->stacks;
     return error;
 }
 
@@ -307,7 +307,7 @@ static pjrt_client *client_new(const char *name, const char *path)
     }
     c->base = (mf_client){
         .platform = platform,
-        .apart = true,
+        .separate_memory = true,
         .alone = true,
         .allocate = pjrt_allocate,
         .release = pjrt_release,

@@ -42,7 +42,7 @@ static _Thread_local struct ended {
 static _Thread_local uint32_t my_ended_count;
 /* The handles that this thread has pinned, the latest last; mf_pinned is their number. */
 static _Thread_local uint64_t few_pins[8], *my_pins;
-static _Thread_local uint32_t my_pins_room;
+static _Thread_local uint32_t my_pins_capacity;
 _Thread_local uint32_t mf_pinned;
 
 #define HANDLE(generation, index) ((uint64_t)(generation) << 32 | (index))
@@ -144,7 +144,7 @@ void mf_handles_leave_thread(void)
     mf_unpin_to(0);
     mf_free(my_pins);
     my_pins = NULL;
-    my_pins_room = 0;
+    my_pins_capacity = 0;
     mf_free(my_ended);
     my_ended = NULL;
 }
@@ -308,8 +308,8 @@ static const void *closed_at(uint64_t handle)
                : NULL;
 }
 
-/* An integer passed as a handle. No handle is below 2^32, since generations of live handles are odd and so at least 1; and a negative 32-bit
- * number names a slot beyond the last one. */
+/* An integer passed as a handle. No handle is below 2^32, since generations of live handles are odd and so at least 1; and a negative
+ * 32-bit number names a slot beyond the last one. */
 static bool is_number(uint64_t handle)
 {
     int64_t n = (int64_t)handle;
@@ -377,17 +377,17 @@ void mf_unpin_to(uint32_t count)
 
 static bool room_for_pin(void)
 {
-    const uint32_t few = sizeof few_pins / sizeof *few_pins, room = my_pins ? my_pins_room : few;
-    if (mf_pinned < room)
+    const uint32_t few = sizeof few_pins / sizeof *few_pins, capacity = my_pins ? my_pins_capacity : few;
+    if (mf_pinned < capacity)
         return true;
     (void)mf_scope_innermost(); /* ensures that the memory is freed when this thread ends */
-    uint64_t *more = mf_realloc(my_pins, 2 * (size_t)room * sizeof *more);
+    uint64_t *more = mf_realloc(my_pins, 2 * (size_t)capacity * sizeof *more);
     if (!more)
         return false;
     if (!my_pins)
         memcpy(more, few_pins, sizeof few_pins);
     my_pins = more;
-    my_pins_room = 2 * room;
+    my_pins_capacity = 2 * capacity;
     return true;
 }
 

@@ -14,9 +14,9 @@
     }
 
 /* Room for `more` elements beyond count; false when memory is out. */
-#define mf_vector_room(v, more) (mf_grow(&(v)->at, &(v)->capacity, (v)->count + (more), sizeof *(v)->at))
+#define mf_vector_reserve(v, more) (mf_grow(&(v)->at, &(v)->capacity, (v)->count + (more), sizeof *(v)->at))
 /* Appends an element; false when memory is out. */
-#define mf_vector_push(v, ...) (mf_vector_room(v, 1) ? ((v)->at[(v)->count++] = (__VA_ARGS__), true) : false)
+#define mf_vector_push(v, ...) (mf_vector_reserve(v, 1) ? ((v)->at[(v)->count++] = (__VA_ARGS__), true) : false)
 
 /* Declares `type *name`, an array of `count` uninitialised elements that lives until the end of the block: on the stack up to `few`
  * elements, else on the heap; NULL when out of memory. The macro is a declaration and cannot be the body of an if. */

@@ -73,20 +73,20 @@ mf_value mf_image_read(const char *path, mf_image_size *size, unsigned char *out
 
 typedef struct entries {
     char **at;
-    int64_t count, room;
+    int64_t count, capacity;
     bool failed; /* out of memory */
 } entries;
 
 static void add(entries *e, const char *folder, const char *name)
 {
-    if (e->count + 1 >= e->room) {
-        int64_t room = e->room ? e->room * 2 : 64;
-        char **more = realloc(e->at, (size_t)room * sizeof *more);
+    if (e->count + 1 >= e->capacity) {
+        int64_t capacity = e->capacity ? e->capacity * 2 : 64;
+        char **more = realloc(e->at, (size_t)capacity * sizeof *more);
         e->failed |= !more;
         if (!more)
             return;
         e->at = more;
-        e->room = room;
+        e->capacity = capacity;
     }
     size_t size = (folder ? strlen(folder) + 1 : 0) + strlen(name) + 1;
     char *path = malloc(size);

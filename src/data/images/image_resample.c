@@ -5,8 +5,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Resizes one row or column of m pixels to n. apart and to_apart are the strides in floats. */
-static void resample_line(const float *from, int64_t apart, int64_t m, float *to, int64_t to_apart, int64_t n, int channels)
+/* Resizes one row or column of m pixels to n. stride and to_stride are in floats. */
+static void resample_line(const float *from, int64_t stride, int64_t m, float *to, int64_t to_stride, int64_t n, int channels)
 {
     double step = (double)m / (double)n, wide = step > 1 ? step : 1;
     for (int64_t o = 0; o < n; o++) {
@@ -16,10 +16,10 @@ static void resample_line(const float *from, int64_t apart, int64_t m, float *to
             double weight = 1 - fabs(at - (double)i) / wide;
             sum += weight;
             for (int c = 0; c < channels; c++)
-                pixel[c] += weight * (double)from[i * apart + c];
+                pixel[c] += weight * (double)from[i * stride + c];
         }
         for (int c = 0; c < channels; c++)
-            to[o * to_apart + c] = (float)(pixel[c] / sum);
+            to[o * to_stride + c] = (float)(pixel[c] / sum);
     }
 }
 

@@ -114,14 +114,14 @@ static mf_status begin(mf_checkpoint *c, const char *folder, mf_value rows)
 typedef struct naming {
     int left; /* leaves before it */
     char *out;
-    size_t room;
+    size_t capacity;
 } naming;
 
 static mf_value name_leaf(void *context, mf_value path, mf_value leaf)
 {
     naming *n = *(naming **)context;
     if (n->left-- == 0)
-        snprintf(n->out, n->room, "%s", mf_str(path));
+        snprintf(n->out, n->capacity, "%s", mf_str(path));
     return leaf;
 }
 

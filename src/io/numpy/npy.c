@@ -279,17 +279,17 @@ static unsigned char *read_whole(const char *path, size_t *size)
     if (!f)
         return NULL;
     unsigned char *bytes = NULL;
-    size_t room = 0, n = 0, got = 1;
+    size_t capacity = 0, n = 0, got = 1;
     while (got) {
-        if (n == room) {
-            unsigned char *more = realloc(bytes, room = room ? room * 2 : 1 << 16);
+        if (n == capacity) {
+            unsigned char *more = realloc(bytes, capacity = capacity ? capacity * 2 : 1 << 16);
             if (!more) {
                 errno = ENOMEM;
                 goto failed;
             }
             bytes = more;
         }
-        got = fread(bytes + n, 1, room - n, f);
+        got = fread(bytes + n, 1, capacity - n, f);
         n += got;
     }
     if (ferror(f))

@@ -53,7 +53,7 @@ static bool joins_devices(const mf_array *a, const int *where)
     bool joins = false;
     for (int k = 0; k < p->axis_count; k++)
         joins = joins || where[p->axes[k]] < 0;
-    return joins && p->device_count > 1 && p->client->apart;
+    return joins && p->device_count > 1 && p->client->separate_memory;
 }
 
 static mf_value reshaped(mf_value x, const mf_type *want)
@@ -306,11 +306,11 @@ static mf_value stacked(mf_value *part, int count, int64_t axis)
 
 static mf_value join_parts(mf_value parts, int axis, const char *op, bool stack)
 {
-    int room = mf_part_count(parts);
-    mf_value error = { 0 }, *part = mf_calloc((size_t)room + 1, sizeof *part);
+    int capacity = mf_part_count(parts);
+    mf_value error = { 0 }, *part = mf_calloc((size_t)capacity + 1, sizeof *part);
     if (!part)
         return mf_value_new(mf_error_out_of_memory());
-    int count = mf_parts_of(parts, part, room, op, &error);
+    int count = mf_parts_of(parts, part, capacity, op, &error);
     if (count == 0)
         error = mf_fail(MF_ERROR_ARGUMENT, "%s: at least one array is needed", op);
     if (count > 0 && !mf_promote_dtypes(part, count, op))

@@ -15,12 +15,12 @@ static bool is_unsigned(mf_value x)
 }
 
 /* Whether the signs of x and y differ. */
-static mf_value apart(mf_value x, mf_value y) { return mf_not_equal(mf_less(x, 0), mf_less(y, 0)); }
+static mf_value signs_differ(mf_value x, mf_value y) { return mf_not_equal(mf_less(x, 0), mf_less(y, 0)); }
 
 /* lax.rem's remainder, which has the dividend's sign, moved to the divisor's sign. */
 static mf_value towards_divisor(mf_value rest, mf_value y)
 {
-    mf_value moves = mf_logical_and(mf_not_equal(rest, 0), apart(rest, y));
+    mf_value moves = mf_logical_and(mf_not_equal(rest, 0), signs_differ(rest, y));
     return mf_where(moves, mf_add(rest, y), rest);
 }
 

@@ -352,8 +352,8 @@ static void tell_others(mf_function_object *f, mf_error_object *error)
 static mf_value call_traced(mf_function_object *f, const mf_value *arguments, int count)
 {
     mf_signature s;
-    MF_LEAVES(room);
-    mf_error_object *error = mf_signature_make(&s, &room, f, arguments, count);
+    MF_LEAVES(storage);
+    mf_error_object *error = mf_signature_make(&s, &storage, f, arguments, count);
     if (error)
         mf_function_expect(f);
     mf_traced *t = error ? NULL : mf_function_trace(f, &s, &error);

@@ -35,7 +35,7 @@ void mf_claims_end(mf_claims *c)
 }
 
 /* False: memory is out, and the call copies instead. */
-static bool make_room(mf_claims *c, const mf_traced *t)
+static bool reserve(mf_claims *c, const mf_traced *t)
 {
     size_t cells = (size_t)t->cell_count, inputs = (size_t)t->program->in_count;
     c->at = cells <= 16 ? c->few : mf_calloc(cells, sizeof *c->at);
@@ -55,7 +55,7 @@ mf_error_object *mf_claims_begin(mf_claims *c, const mf_traced *t, const mf_exec
         return NULL;
     for (int i = 0; i < t->program->in_count && !error; i++)
         error = mf_array_wait(in[i]);
-    if (error || !make_room(c, t))
+    if (error || !reserve(c, t))
         return error;
     int input = t->program->in_count - mf_traced_read_count(t);
     for (int i = 0; i < t->cell_count; input += t->cells[i++].read_structure->leaf_count)

@@ -100,7 +100,7 @@ const void *(mf_unsafe_buffer_pointer)(mf_value v)
 /* Whether an array sharded by one needs no copy to be sharded by the other. */
 static bool share_memory(const mf_sharding *a, const mf_sharding *b)
 {
-    if (a->client != b->client || !a->client->apart)
+    if (a->client != b->client || !a->client->separate_memory)
         return a->client == b->client;
     return a->axis_count == b->axis_count && a->device_count == b->device_count && !memcmp(a->axes, b->axes, sizeof a->axes) &&
            !memcmp(a->devices, b->devices, (size_t)a->device_count * sizeof *a->devices);
@@ -193,7 +193,8 @@ static mf_value place_leaf(void *devices, mf_value leaf)
     mf_error_object *error = a ? mf_array_wait(a) : NULL;
     if (error)
         return mf_value_new(error);
-    return a && p && mf_array_client(a) == p->client && !p->client->apart && is_scattered_row(a) ? packed_row(a, p) : placed(leaf, p);
+    return a && p && mf_array_client(a) == p->client && !p->client->separate_memory && is_scattered_row(a) ? packed_row(a, p)
+                                                                                                           : placed(leaf, p);
 }
 
 mf_value(mf_place)(mf_value tree, mf_device_list devices)

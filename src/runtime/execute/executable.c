@@ -412,10 +412,10 @@ static mf_error_object *run_on(mf_cpu_executable *x, mf_run_state *s, mf_array *
         error = bind_pending(x, s, in, moved);
         pending = 0;
     }
-    bool room = mf_stack_has_room(), spread = x->plan->spread,
-         small = room && x->block->cost < atomic_load_explicit(&inline_below, memory_order_relaxed);
+    bool enough_stack = mf_stack_has_room(), spread = x->plan->spread,
+         small = enough_stack && x->block->cost < atomic_load_explicit(&inline_below, memory_order_relaxed);
     bool here = !error && !pending && ((small && !spread) || !mf_tasks_start());
-    if (here && !room) {
+    if (here && !enough_stack) {
         error = mf_error_new(MF_ERROR_MEMORY, "this thread has less than 1 MiB of stack left, and the system refuses one that has more");
     } else if (here && spread) {
         error = mf_error_new(MF_ERROR_MEMORY, "a map that spans processes needs a thread, which the system refuses");

@@ -177,7 +177,7 @@ mf_run *mf_run_new(mf_cpu_executable *x, mf_run_state *s, mf_array *const *in, i
 /* ------------------------------------------------------------------ limiting runs in flight */
 
 /* Counts per communicator: where threads stand for processes, a run that waited here might be what another thread's runs wait for. */
-static bool room(void *comm)
+static bool may_begin(void *comm)
 {
     int runs = atomic_load(comm ? &((mf_comm *)comm)->runs : &runs_in_flight);
     return runs < MOST_RUNS && (!runs || atomic_load(&bytes_in_flight) < MOST_BYTES);
@@ -194,8 +194,8 @@ static void drain(void) { mf_tasks_help(NULL, nothing_runs, NULL); }
 void mf_run_enqueue(mf_run *r, mf_array *const *in, mf_array **out, bool attend)
 {
     const mf_cpu_executable *x = r->x;
-    if (!mf_tasks_is_worker() && !mf_cells_taken_here() && !room(r->comm))
-        mf_tasks_help(NULL, room, r->comm);
+    if (!mf_tasks_is_worker() && !mf_cells_taken_here() && !may_begin(r->comm))
+        mf_tasks_help(NULL, may_begin, r->comm);
     atomic_store(&mf_drain_hook, drain);
     atomic_fetch_add(&runs_in_flight, 1);
     if (r->comm)

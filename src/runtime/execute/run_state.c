@@ -45,14 +45,14 @@ static void *take_from_chunks(mf_run_state *s, size_t size)
 {
     mf_chunk *c = s->chunks;
     if (!c || c->size - c->used < size) {
-        size_t room = c ? 2 * c->size : 16384;
-        while (room < size)
-            room *= 2;
-        mf_chunk *fresh = mf_alloc(sizeof *fresh + room);
+        size_t capacity = c ? 2 * c->size : 16384;
+        while (capacity < size)
+            capacity *= 2;
+        mf_chunk *fresh = mf_alloc(sizeof *fresh + capacity);
         if (!fresh)
             return NULL;
         fresh->next = c;
-        fresh->size = room;
+        fresh->size = capacity;
         fresh->used = 0;
         s->chunks = c = fresh;
     }

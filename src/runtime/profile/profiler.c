@@ -229,7 +229,7 @@ void mf_profile_device(int64_t start, int index, const char *name, const void *l
 /* ------------------------------------------------------------------ the end of a session */
 
 /* Copies the session's slices to `to`, or only counts them. */
-static int64_t gather(mf_profile_slice *to, int64_t room, int64_t *dropped)
+static int64_t gather(mf_profile_slice *to, int64_t capacity, int64_t *dropped)
 {
     int64_t count = 0;
     *dropped = 0;
@@ -239,26 +239,26 @@ static int64_t gather(mf_profile_slice *to, int64_t room, int64_t *dropped)
         *dropped += atomic_load_explicit(&b->dropped, memory_order_relaxed);
         for (chunk *c = atomic_load_explicit(&b->newest, memory_order_acquire); c; c = c->older) {
             int n = atomic_load_explicit(&c->count, memory_order_acquire);
-            for (int i = 0; i < n && to && count + i < room; i++)
+            for (int i = 0; i < n && to && count + i < capacity; i++)
                 to[count + i] = c->at[i];
             count += n;
         }
     }
-    return to && count > room ? room : count;
+    return to && count > capacity ? capacity : count;
 }
 
 /* The lock is held and recording is off. A slice that is still being recorded is late, and left out. */
 static mf_error_object *write_session(void)
 {
-    int64_t dropped, room = gather(NULL, 0, &dropped);
-    mf_profile_slice *slices = mf_alloc((size_t)room * sizeof *slices);
+    int64_t dropped, capacity = gather(NULL, 0, &dropped);
+    mf_profile_slice *slices = mf_alloc((size_t)capacity * sizeof *slices);
     FILE *to = file;
     file = NULL;
     if (!slices) {
         fclose(to);
         return mf_error_out_of_memory();
     }
-    bool written = mf_profile_write(to, slices, gather(slices, room, &dropped), begin, dropped);
+    bool written = mf_profile_write(to, slices, gather(slices, capacity, &dropped), begin, dropped);
     mf_free(slices);
     return written ? NULL : mf_error_new(MF_ERROR_IO, "mf_profiler_stop_trace: the trace could not be written: %s", strerror(errno));
 }
@@ -324,14 +324,14 @@ void mf_profiler_end(int64_t began, const char *name)
 /* ------------------------------------------------------------------ MF_PROFILE */
 
 /* Process 1 of a job writes trace.1.json in place of trace.json: all processes start with the same environment. */
-static void name_of_process(char *to, size_t room, const char *path)
+static void name_of_process(char *to, size_t capacity, const char *path)
 {
     const char *name = strrchr(path, '/'), *end = strrchr(name ? name : path, '.');
     int rank = mf_launched_rank(), stem = end ? (int)(end - path) : (int)strlen(path);
     if (rank < 0)
-        (void)snprintf(to, room, "%s", path);
+        (void)snprintf(to, capacity, "%s", path);
     else
-        (void)snprintf(to, room, "%.*s.%d%s", stem, path, rank, path + stem);
+        (void)snprintf(to, capacity, "%.*s.%d%s", stem, path, rank, path + stem);
 }
 
 __attribute__((constructor)) static void start_from_environment(void)

@@ -89,8 +89,8 @@ static mf_value compiled_call(mf_function_object *f, const mf_value *arguments, 
                        "a compiled function was called under a transform: it exists for one signature and has no program to transform (%s)",
                        f->inner->name);
     mf_signature s;
-    MF_LEAVES(room);
-    mf_error_object *error = mf_signature_make(&s, &room, f->inner, arguments, count);
+    MF_LEAVES(storage);
+    mf_error_object *error = mf_signature_make(&s, &storage, f->inner, arguments, count);
     if (!error)
         error = check_fit(f, &s);
     mf_value result = { 0 };
@@ -147,20 +147,20 @@ const mf_ahead *mf_ahead_of(mf_function function, mf_error_object **error)
 
 /* ---- lowering */
 
-mf_traced *mf_ahead_trace_here(mf_function function, const mf_value *arguments, int count, mf_signature *s, mf_leaves *room,
+mf_traced *mf_ahead_trace_here(mf_function function, const mf_value *arguments, int count, mf_signature *s, mf_leaves *storage,
                                mf_function_object **f, mf_error_object **error)
 {
     *f = mf_function_of(function, error);
     if (!*f)
         return NULL;
-    *error = mf_signature_of_types(s, room, *f, arguments, count);
+    *error = mf_signature_of_types(s, storage, *f, arguments, count);
     return *error ? NULL : mf_function_trace(*f, s, error);
 }
 
-mf_traced *mf_ahead_trace(mf_function function, const mf_value *arguments, int count, mf_signature *s, mf_leaves *room,
+mf_traced *mf_ahead_trace(mf_function function, const mf_value *arguments, int count, mf_signature *s, mf_leaves *storage,
                           mf_function_object **f, mf_error_object **error)
 {
-    mf_traced *t = mf_ahead_trace_here(function, arguments, count, s, room, f, error);
+    mf_traced *t = mf_ahead_trace_here(function, arguments, count, s, storage, f, error);
     if (!t || !t->capture_count)
         return t;
     *error = mf_error_new(MF_ERROR_TRACER, "%s reads a traced value of %s: it can only be lowered outside that trace", (*f)->name,
@@ -212,9 +212,9 @@ static mf_error_object *lower(mf_ahead *o, mf_function function, const mf_value 
 {
     mf_error_object *error = NULL;
     mf_signature s;
-    MF_LEAVES(room);
+    MF_LEAVES(storage);
     memset(o, 0, sizeof *o);
-    o->traced = mf_ahead_trace(function, arguments, count, &s, &room, f, &error);
+    o->traced = mf_ahead_trace(function, arguments, count, &s, &storage, f, &error);
     o->client = o->traced ? mf_traced_client(o->traced, &error) : NULL;
     if (o->traced && !o->client)
         o->client = s.client;

@@ -20,12 +20,12 @@ typedef struct mf_ahead {
 /* The stage of a lowered or compiled function, borrowed; NULL and *error. */
 const mf_ahead *mf_ahead_of(mf_function function, mf_error_object **error);
 
-/* The traced program of a call, of whose arguments only the types matter; one reference, or NULL and *error. room: see
+/* The traced program of a call, of whose arguments only the types matter; one reference, or NULL and *error. storage: see
  * mf_signature_make. */
-mf_traced *mf_ahead_trace(mf_function function, const mf_value *arguments, int count, mf_signature *s, mf_leaves *room,
+mf_traced *mf_ahead_trace(mf_function function, const mf_value *arguments, int count, mf_signature *s, mf_leaves *storage,
                           mf_function_object **f, mf_error_object **error);
 /* The same, but the function may read values of an outer trace. */
-mf_traced *mf_ahead_trace_here(mf_function function, const mf_value *arguments, int count, mf_signature *s, mf_leaves *room,
+mf_traced *mf_ahead_trace_here(mf_function function, const mf_value *arguments, int count, mf_signature *s, mf_leaves *storage,
                                mf_function_object **f, mf_error_object **error);
 
 #endif

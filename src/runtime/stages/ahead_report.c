@@ -26,9 +26,9 @@ const char *mf_program_text_n(mf_function function, const mf_value *arguments, i
     mf_error_object *error = NULL;
     mf_text text = { 0 };
     mf_signature s;
-    MF_LEAVES(room);
+    MF_LEAVES(storage);
     mf_function_object *f;
-    mf_traced *t = mf_ahead_trace_here(function, arguments, count, &s, &room, &f, &error);
+    mf_traced *t = mf_ahead_trace_here(function, arguments, count, &s, &storage, &f, &error);
     if (error)
         mf_text_put(&text, mf_error_text(error));
     else
@@ -156,10 +156,10 @@ mf_value mf_eval_shape_n(mf_function function, const mf_value *arguments, int co
     MF_ENTER(MF_FORKED);
     mf_error_object *error = NULL;
     mf_signature s;
-    MF_LEAVES(room);
+    MF_LEAVES(storage);
     mf_function_object *f = mf_function_of(function, &error);
     if (!error)
-        error = mf_signature_of_types(&s, &room, f, arguments, count);
+        error = mf_signature_of_types(&s, &storage, f, arguments, count);
     mf_traced *t = error ? NULL : mf_function_trace(f, &s, &error);
     mf_object *tree = t ? result_types(t) : NULL;
     if (!tree && !error)

@@ -28,7 +28,7 @@ static bool fits(const mf_eqn *e)
 
 static mf_literal *known_below(mf_known *k, const mf_variable *v, int depth, mf_error_object **error);
 
-static bool make_room(mf_known *k, const mf_eqn *e)
+static bool grow(mf_known *k, const mf_eqn *e)
 {
     int before = k->capacity, most = 0;
     for (int i = 0; i < e->out_count; i++)
@@ -40,7 +40,7 @@ static bool make_room(mf_known *k, const mf_eqn *e)
     return true;
 }
 
-mf_error_object *mf_eqn_evaluate_apart(const mf_eqn *e, mf_literal *const *in, mf_literal **out)
+mf_error_object *mf_eqn_evaluate_alone(const mf_eqn *e, mf_literal *const *in, mf_literal **out)
 {
     mf_array **from = mf_calloc((size_t)e->in_count + 1, sizeof *from);
     mf_object **made = mf_calloc((size_t)e->out_count + 1, sizeof *made);
@@ -71,13 +71,13 @@ static mf_error_object *run(mf_known *k, const mf_eqn *e, int depth, bool *known
 {
     mf_error_object *error = NULL;
     mf_literal **in = mf_alloc(((size_t)e->in_count + 1) * sizeof *in), **out = mf_calloc((size_t)e->out_count + 1, sizeof *out);
-    *known = in && out && make_room(k, e);
+    *known = in && out && grow(k, e);
     if (!*known)
         error = mf_error_out_of_memory();
     for (int i = 0; *known && i < e->in_count; i++)
         *known = (in[i] = known_below(k, e->in[i], depth, &error)) != NULL;
     if (*known) {
-        error = mf_eqn_evaluate_apart(e, in, out);
+        error = mf_eqn_evaluate_alone(e, in, out);
         *known = !error;
     }
     for (int i = 0; *known && i < e->out_count; i++)

@@ -23,6 +23,6 @@ bool mf_eqn_is_plain(const mf_eqn *e);
  * without an error: it depends on an input or is too large. NULL and *error: an op failed. */
 mf_literal *mf_known_value(mf_known *k, const mf_variable *v, mf_error_object **error);
 /* Evaluates e on these operands as its op would be outside any function: one reference each, or an error and no results. */
-mf_error_object *mf_eqn_evaluate_apart(const mf_eqn *e, mf_literal *const *in, mf_literal **out);
+mf_error_object *mf_eqn_evaluate_alone(const mf_eqn *e, mf_literal *const *in, mf_literal **out);
 
 #endif

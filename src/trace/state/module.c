@@ -22,9 +22,9 @@ static void module_destroy(mf_object *o)
 }
 const mf_class mf_module_class = { "module", module_destroy };
 
-mf_module_object *mf_module_object_new(const char *type, void (*call)(void), int inputs, int room)
+mf_module_object *mf_module_object_new(const char *type, void (*call)(void), int inputs, int capacity)
 {
-    mf_module_member *members = mf_calloc((size_t)(room < 0 ? 0 : room) + 1, sizeof *members);
+    mf_module_member *members = mf_calloc((size_t)(capacity < 0 ? 0 : capacity) + 1, sizeof *members);
     mf_module_object *m = members ? mf_object_new(&mf_module_class, sizeof *m) : NULL;
     if (!m) {
         mf_free(members);

@@ -34,7 +34,7 @@ extern const mf_class mf_module_class;
 /* Borrowed. NULL and an error (a new reference) when the handle does not name a module. */
 mf_module_object *mf_module_of(mf_module m, mf_error_object **error);
 /* A module without members and with room for that many; NULL when out of memory. */
-mf_module_object *mf_module_object_new(const char *type, void (*call)(void), int inputs, int room);
+mf_module_object *mf_module_object_new(const char *type, void (*call)(void), int inputs, int capacity);
 const char *mf_module_path(const char *outer, const char *name); /* "outer/name"; interned */
 /* m's own state or module of that name, or NULL. */
 const mf_module_member *mf_module_holder(const mf_module_object *m, const char *name);

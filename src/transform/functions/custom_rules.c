@@ -93,11 +93,11 @@ typedef struct rewrap {
 /* results: the number of outputs to be chosen if it may exceed p's. */
 static bool rewrap_begin(rewrap *w, const custom_rule *r, const mf_program *p, int results, mf_error_object **error)
 {
-    int room = results > p->out_count ? results : p->out_count;
+    int capacity = results > p->out_count ? results : p->out_count;
     mf_builder_init(&w->b, r->rule.env);
     w->in = mf_calloc((size_t)p->in_count + 1, sizeof *w->in);
     w->out = mf_calloc((size_t)p->out_count + 1, sizeof *w->out);
-    w->chosen = mf_calloc((size_t)room + 1, sizeof *w->chosen);
+    w->chosen = mf_calloc((size_t)capacity + 1, sizeof *w->chosen);
     if (w->in && w->out && w->chosen)
         return true;
     *error = mf_error_out_of_memory();

@@ -324,7 +324,7 @@ static mf_value split_run(const mf_signature *s, mf_traced *inner, derivative ki
 /* A call by its abstract side: signature, function and traced function. */
 typedef struct abstract_call {
     mf_signature s;
-    mf_leaves room;
+    mf_leaves storage;
     mf_function_object *f;
     mf_traced *inner;
 } abstract_call;
@@ -334,8 +334,8 @@ static mf_error_object *abstract_begin(abstract_call *c, mf_function function, c
     mf_error_object *error = NULL;
     *c = (abstract_call){ .f = mf_function_of(function, &error) };
     if (!error)
-        error = types_only ? mf_signature_of_types(&c->s, &c->room, c->f, arguments, count)
-                           : mf_signature_make(&c->s, &c->room, c->f, arguments, count);
+        error = types_only ? mf_signature_of_types(&c->s, &c->storage, c->f, arguments, count)
+                           : mf_signature_make(&c->s, &c->storage, c->f, arguments, count);
     if (!error)
         c->inner = mf_function_trace(c->f, &c->s, &error);
     return error;
@@ -344,7 +344,7 @@ static mf_error_object *abstract_begin(abstract_call *c, mf_function function, c
 static void abstract_end(abstract_call *c)
 {
     mf_drop(c->inner);
-    mf_leaves_end(&c->room);
+    mf_leaves_end(&c->storage);
 }
 
 /* Stores the arguments in a tuple or list; returns their count, or -1 and *error. */

@@ -130,10 +130,10 @@ mf_traced *mf_traced_with_split_keys(const mf_traced *t, mf_program *q, const mf
                                      mf_error_object **error)
 {
     int in = q->in_count, out = q->out_count, cells = t->cell_count;
-    mf_variable **room = mf_calloc((size_t)in + 2 * ((size_t)out + (size_t)cells) + 1, sizeof *room);
-    wrapped w = { room, room + in, room + in + out, room + in + out + cells };
-    mf_program *made = room ? around(t, q, env, m, &w, error) : NULL;
-    mf_free(room);
+    mf_variable **lists = mf_calloc((size_t)in + 2 * ((size_t)out + (size_t)cells) + 1, sizeof *lists);
+    wrapped w = { lists, lists + in, lists + in + out, lists + in + out + cells };
+    mf_program *made = lists ? around(t, q, env, m, &w, error) : NULL;
+    mf_free(lists);
     mf_drop(q);
     mf_traced *r = made ? mf_traced_with(t, made, t->result, t->result_statics) : NULL;
     for (int c = 0; r && c < r->cell_count; c++)

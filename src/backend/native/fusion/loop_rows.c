@@ -59,13 +59,13 @@ static bool keeps(const row_cut *c, const mf_eqn *e)
 }
 
 /* All rows are equal, so a part has the same value with fewer rows. */
-static bool repeats(const row_cut *c, const mf_eqn *e)
+static bool rows_are_equal(const row_cut *c, const mf_eqn *e)
 {
     return e->op == &mf_op_broadcast_in_dim && begins_with(e->out[0]->type, c->rows) &&
            !mf_ints_has(((const mf_broadcast_params *)e->params)->broadcast_dimensions, 0);
 }
 
-static bool is_apart(row_cut *c, const mf_program *p, int64_t consts)
+static bool rows_are_independent(row_cut *c, const mf_program *p, int64_t consts)
 {
     for (int64_t i = consts; i < p->in_count; i++) {
         if (!begins_with(p->in[i]->type, c->rows))
@@ -79,7 +79,7 @@ static bool is_apart(row_cut *c, const mf_program *p, int64_t consts)
             any = any || c->has[e->in[k]->id];
         if (any && (e->out_count != 1 || !keeps(c, e)))
             return false;
-        if (any || repeats(c, e))
+        if (any || rows_are_equal(c, e))
             c->has[e->out[0]->id] = true;
     }
     for (int o = 0; o < p->out_count; o++)
@@ -166,9 +166,9 @@ bool mf_loop_has_parts(const mf_program *body, int64_t consts, mf_error_object *
     c.has = mf_calloc((size_t)body->var_count + 1, sizeof *c.has);
     if (!c.has)
         *error = mf_error_out_of_memory();
-    bool apart = c.has && is_apart(&c, body, consts);
+    bool independent = c.has && rows_are_independent(&c, body, consts);
     mf_free(c.has);
-    return apart;
+    return independent;
 }
 
 mf_program *mf_loop_cut_rows(mf_build *b, const mf_program *body, int64_t consts, int *parts)
@@ -178,7 +178,7 @@ mf_program *mf_loop_cut_rows(mf_build *b, const mf_program *body, int64_t consts
     *parts = 1;
     c.some = c.rows / count;
     c.has = count > 1 ? mf_build_get(b, (size_t)body->var_count, sizeof *c.has) : NULL;
-    if (!c.has || !is_apart(&c, body, consts))
+    if (!c.has || !rows_are_independent(&c, body, consts))
         return NULL;
     mf_program *made = body_of(&c, body, &b->error);
     *parts = made ? (int)count : 1;

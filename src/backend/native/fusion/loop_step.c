@@ -112,10 +112,10 @@ typedef struct turns {
 
 static size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
-static char *take(char **room, size_t bytes)
+static char *carve(char **workspace, size_t bytes)
 {
-    char *at = *room;
-    *room += aligned(bytes);
+    char *at = *workspace;
+    *workspace += aligned(bytes);
     return at;
 }
 
@@ -166,22 +166,22 @@ static void place_body(turns *t, int turn, const void **in, void **out)
         t->body[turn][s->hoisted[i].step->prepared] = t->hoisted + s->hoisted[i].offset;
 }
 
-static void lay_out(turns *t, char *room)
+static void lay_out(turns *t, char *workspace)
 {
     const loop_step *s = t->s;
     size_t carry_bytes = (size_t)s->offset[s->plan.carry], places = (size_t)s->places * sizeof(void *);
-    t->flag = take(&room, sizeof(int64_t));
-    t->rows = take(&room, s->rows_bytes);
+    t->flag = carve(&workspace, sizeof(int64_t));
+    t->rows = carve(&workspace, s->rows_bytes);
     for (int turn = 0; turn < 2; turn++) {
-        t->carry[turn] = take(&room, carry_bytes);
-        t->body[turn] = (void **)(void *)take(&room, body_value_bytes(s));
+        t->carry[turn] = carve(&workspace, carry_bytes);
+        t->body[turn] = (void **)(void *)carve(&workspace, body_value_bytes(s));
         if (s->plan.cond)
-            t->cond[turn] = (void **)(void *)take(&room, value_bytes(s->plan.cond));
+            t->cond[turn] = (void **)(void *)carve(&workspace, value_bytes(s->plan.cond));
     }
-    const void **in = (const void **)(void *)take(&room, places);
-    void **out = (void **)(void *)take(&room, places);
-    t->body_scratch = take(&room, s->plan.body->kernel.scratch_bytes);
-    t->cond_scratch = room;
+    const void **in = (const void **)(void *)carve(&workspace, places);
+    void **out = (void **)(void *)carve(&workspace, places);
+    t->body_scratch = carve(&workspace, s->plan.body->kernel.scratch_bytes);
+    t->cond_scratch = workspace;
     for (int turn = 0; turn < 2; turn++) {
         place_body(t, turn, in, out);
         if (s->plan.cond)
@@ -191,7 +191,7 @@ static void lay_out(turns *t, char *room)
 
 static size_t pointer_bytes(const mf_native_step *step) { return aligned(sizeof(void *) * (size_t)(step->in_count + step->out_count)); }
 
-static size_t room_bytes(const loop_step *s)
+static size_t workspace_bytes(const loop_step *s)
 {
     size_t bytes = 2 *
                    (aligned((size_t)s->offset[s->plan.carry]) + aligned(body_value_bytes(s)) + aligned((size_t)s->places * sizeof(void *)));
@@ -266,9 +266,9 @@ static int64_t repeat(turns *t, mf_error_object **error)
 }
 
 /* Runs the second tier on the step's operands and results; the carry comes from `carry`, or if NULL from the operands. */
-static void run_compiled(const loop_step *s, mf_loop_fn *loop, void *const *values, const char *carry, int64_t from, char *room)
+static void run_compiled(const loop_step *s, mf_loop_fn *loop, void *const *values, const char *carry, int64_t from, char *workspace)
 {
-    void **in = (void **)(void *)room, **out = in + s->step.in_count;
+    void **in = (void **)(void *)workspace, **out = in + s->step.in_count;
     int first = s->plan.cond_consts + s->plan.body_consts;
     for (int i = 0; i < s->step.in_count; i++)
         in[i] = values[s->step.in[i]];
@@ -280,12 +280,12 @@ static void run_compiled(const loop_step *s, mf_loop_fn *loop, void *const *valu
 }
 
 /* Runs the rounds of one part of the rows; with a single part, of all rows. */
-static mf_error_object *run_part(const loop_step *s, void *const *values, char *pointers, char *hoisted, int64_t part, char *room)
+static mf_error_object *run_part(const loop_step *s, void *const *values, char *pointers, char *hoisted, int64_t part, char *workspace)
 {
     const mf_program *p = s->plan.body->program;
     turns t = { .s = s, .values = values, .hoisted = hoisted, .part = part };
     mf_error_object *error = NULL;
-    lay_out(&t, room);
+    lay_out(&t, workspace);
     for (int i = 0; i < s->plan.carry; i++)
         memcpy(t.carry[0] + s->offset[i],
                mf_step_in(&s->step, values, s->plan.cond_consts + s->plan.body_consts + i) + part * p->out[i]->type->bytes,
@@ -305,14 +305,15 @@ static mf_error_object *run_part(const loop_step *s, void *const *values, char *
 typedef struct parts_job {
     const loop_step *s;
     void *const *values;
-    char *hoisted, *rooms;
+    char *hoisted, *workspaces;
     _Atomic(mf_error_object *) error; /* the first */
 } parts_job;
 
 static void run_one_of_parts(void *context, int64_t part)
 {
     parts_job *j = context;
-    mf_error_object *none = NULL, *error = run_part(j->s, j->values, NULL, j->hoisted, part, j->rooms + (size_t)part * room_bytes(j->s));
+    mf_error_object *none = NULL,
+                    *error = run_part(j->s, j->values, NULL, j->hoisted, part, j->workspaces + (size_t)part * workspace_bytes(j->s));
     if (error && !atomic_compare_exchange_strong(&j->error, &none, error))
         mf_drop(error);
 }
@@ -330,15 +331,15 @@ static mf_error_object *run(const mf_native_step *step, void *const *values, cha
 {
     const loop_step *s = (const loop_step *)(const void *)step;
     mf_loop_fn *loop = step->up ? mf_tier_up_loop(step->up) : NULL;
-    char *pointers = scratch + step->scratch_offset, *to = pointers + pointer_bytes(step), *rooms = to + s->hoisted_bytes;
+    char *pointers = scratch + step->scratch_offset, *to = pointers + pointer_bytes(step), *workspaces = to + s->hoisted_bytes;
     if (loop) {
         run_compiled(s, loop, values, NULL, 0, pointers);
         return NULL;
     }
     make_hoisted(s, values, to);
     if (s->parts == 1)
-        return run_part(s, values, pointers, to, 0, rooms);
-    parts_job j = { .s = s, .values = values, .hoisted = to, .rooms = rooms };
+        return run_part(s, values, pointers, to, 0, workspaces);
+    parts_job j = { .s = s, .values = values, .hoisted = to, .workspaces = workspaces };
     mf_parallel_for(s->parts, run_one_of_parts, &j);
     return atomic_load(&j.error);
 }
@@ -557,7 +558,7 @@ bool mf_build_loop(mf_build *b, const mf_eqn *e)
     s->places = most > out ? most : out;
     s->step.in_count = e->in_count;
     s->step.out_count = e->out_count;
-    s->step.scratch_bytes = pointer_bytes(&s->step) + s->hoisted_bytes + (size_t)s->parts * room_bytes(s);
+    s->step.scratch_bytes = pointer_bytes(&s->step) + s->hoisted_bytes + (size_t)s->parts * workspace_bytes(s);
     s->step.run = run;
     s->step.form = s->parts == 1 ? form_of : NULL; /* plan.body is for a part of the rows only */
     double turn = cost_of_turn(s) * s->parts;

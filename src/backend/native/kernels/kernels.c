@@ -89,8 +89,8 @@ static int64_t or1(int64_t n) { return n ? n : 1; }
 int64_t mf_pool_out(const mf_pool *p, int i)
 {
     int64_t dilated = p->in[i] ? (p->in[i] - 1) * or1(p->base[i]) + 1 : 0;
-    int64_t room = dilated + p->pad_low[i] + p->pad_high[i] - ((p->window[i] - 1) * or1(p->dilation[i]) + 1);
-    return room < 0 ? 0 : room / or1(p->stride[i]) + 1;
+    int64_t extent = dilated + p->pad_low[i] + p->pad_high[i] - ((p->window[i] - 1) * or1(p->dilation[i]) + 1);
+    return extent < 0 ? 0 : extent / or1(p->stride[i]) + 1;
 }
 
 void mf_pool_make_plan(mf_pool_plan *plan, const mf_pool *p)
@@ -165,7 +165,7 @@ int64_t mf_winograd_packed(const mf_winograd *g) { return 16 * g->channels[0] * 
 size_t mf_winograd_scratch(const mf_winograd *g, bool weights)
 {
     const int64_t block = mf_winograd_block_tiles(g);
-    const int64_t points = 16 * (mf_winograd_apart(block, g->channels[0]) + mf_winograd_apart(block, g->channels[1]));
+    const int64_t points = 16 * (mf_winograd_point_stride(block, g->channels[0]) + mf_winograd_point_stride(block, g->channels[1]));
     return (size_t)(points + (weights ? mf_winograd_packed(g) : 0)) * sizeof(float);
 }
 
@@ -218,9 +218,10 @@ void mf_join_each(mf_reducer how, mf_dtype dtype, char *out, const int64_t *to, 
     line_of(dtype)->join_each(how, out, to, in, from, n);
 }
 
-void mf_running_lines(mf_reducer how, mf_dtype dtype, const void *in, void *out, int64_t lines, int64_t n, int64_t apart, int64_t step)
+void mf_running_lines(mf_reducer how, mf_dtype dtype, const void *in, void *out, int64_t lines, int64_t n, int64_t line_stride,
+                      int64_t step)
 {
-    line_of(dtype)->run_lines(how, in, out, lines, n, apart, step);
+    line_of(dtype)->run_lines(how, in, out, lines, n, line_stride, step);
 }
 
 void mf_running_columns(mf_reducer how, mf_dtype dtype, const void *in, void *out, int64_t columns, int64_t n, int64_t step)
@@ -252,15 +253,15 @@ void mf_count_offsets(int64_t first, int64_t step, int64_t n, int64_t *offsets)
     mf_tier_current()->line->count_offsets(first, step, n, offsets);
 }
 
-void mf_add_indices(const int32_t *index, int64_t apart, int64_t n, int64_t last, int64_t bytes, bool clip, int64_t *offsets)
+void mf_add_indices(const int32_t *index, int64_t stride, int64_t n, int64_t last, int64_t bytes, bool clip, int64_t *offsets)
 {
-    mf_tier_current()->line->add_indices(index, apart, n, last, bytes, clip, offsets);
+    mf_tier_current()->line->add_indices(index, stride, n, last, bytes, clip, offsets);
 }
 
-void mf_take_run(int size, char *out, int64_t apart, const char *in, int64_t step, const int32_t *index, int64_t n, int64_t last,
+void mf_take_run(int size, char *out, int64_t out_stride, const char *in, int64_t step, const int32_t *index, int64_t n, int64_t last,
                  int64_t bytes, const char *fill)
 {
-    mf_tier_current()->line->take_run(size, out, apart, in, step, index, n, last, bytes, fill);
+    mf_tier_current()->line->take_run(size, out, out_stride, in, step, index, n, last, bytes, fill);
 }
 
 void mf_threefry_words(const uint32_t *k0, const uint32_t *k1, bool one_key, const uint32_t *x0, const uint32_t *x1, uint32_t *y0,

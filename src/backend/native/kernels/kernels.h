@@ -104,7 +104,7 @@ enum { MF_WINOGRAD_CHANNELS = 16 };
 static inline int64_t mf_winograd_block_tiles(const mf_winograd *g) { return g->channels[0] + g->channels[1] <= 32 ? 14 : 28; }
 /* The distance in elements from one point's tiles to the next point's: an odd number of cache lines, so that the 16 points do not map to
  * the same cache set. */
-static inline int64_t mf_winograd_apart(int64_t tiles, int64_t channels) { return (tiles * channels / 16 | 1) * 16; }
+static inline int64_t mf_winograd_point_stride(int64_t tiles, int64_t channels) { return (tiles * channels / 16 | 1) * 16; }
 bool mf_winograd_is_fast(void); /* on this machine: if fused multiply-add is an instruction */
 int64_t mf_winograd_tiles(const mf_winograd *g);
 int64_t mf_winograd_packed(const mf_winograd *g);               /* elements; 64-byte aligned */
@@ -147,8 +147,9 @@ void mf_join_run(mf_reducer how, mf_dtype dtype, void *out, const void *in, int6
 void mf_join_each(mf_reducer how, mf_dtype dtype, char *out, const int64_t *to, const char *in, const int64_t *from, int64_t n);
 
 /* Cumulative results: each element is combined with the result before it; f16 and bf16 run in f32. In max and min NaN propagates, and 0
- * is greater than -0. Lines of n > 0 elements with stride `step`, whose first elements are `apart` elements apart. in must not be out. */
-void mf_running_lines(mf_reducer how, mf_dtype dtype, const void *in, void *out, int64_t lines, int64_t n, int64_t apart, int64_t step);
+ * is greater than -0. Lines of n > 0 elements with stride `step`, `line_stride` apart. in must not be out. */
+void mf_running_lines(mf_reducer how, mf_dtype dtype, const void *in, void *out, int64_t lines, int64_t n, int64_t line_stride,
+                      int64_t step);
 /* The same for interleaved lines: rows of `columns` elements, `step` elements apart. */
 void mf_running_columns(mf_reducer how, mf_dtype dtype, const void *in, void *out, int64_t columns, int64_t n, int64_t step);
 
@@ -164,15 +165,15 @@ void mf_window_start(mf_dtype dtype, void *acc, const void *identity, int64_t n)
 void mf_window_join(mf_reducer how, mf_dtype dtype, void *acc, const void *in, const int64_t *offsets, int64_t count, int64_t n);
 void mf_window_end(mf_dtype dtype, void *out, const void *acc, int64_t n);
 
-/* Offsets into an operand in bytes: adds to each its index, clipped to [0, last], times `bytes`; the indices are `apart` numbers apart.
+/* Offsets into an operand in bytes: adds to each its index, clipped to [0, last], times `bytes`; the indices are `stride` numbers apart.
  * An offset of MF_OUTSIDE stays so, and without `clip` an offset whose index is out of range becomes MF_OUTSIDE. */
 #define MF_OUTSIDE INT64_MIN
 void mf_count_offsets(int64_t first, int64_t step, int64_t n, int64_t *offsets); /* first, first + step and so on */
-void mf_add_indices(const int32_t *index, int64_t apart, int64_t n, int64_t last, int64_t bytes, bool clip, int64_t *offsets);
+void mf_add_indices(const int32_t *index, int64_t stride, int64_t n, int64_t last, int64_t bytes, bool clip, int64_t *offsets);
 
-/* Gathers elements of 1, 2, 4, 8 or 16 bytes to positions `apart` bytes apart in out: the i-th is at in + i * step + index[i] * bytes.
+/* Gathers elements of 1, 2, 4, 8 or 16 bytes to positions `out_stride` bytes apart in out: the i-th is at in + i * step + index[i] * bytes.
  * An index outside of [0, last] gives the fill, or is clipped if there is none. */
-void mf_take_run(int size, char *out, int64_t apart, const char *in, int64_t step, const int32_t *index, int64_t n, int64_t last,
+void mf_take_run(int size, char *out, int64_t out_stride, const char *in, int64_t step, const int32_t *index, int64_t n, int64_t last,
                  int64_t bytes, const char *fill);
 
 /* threefry2x32 of n pairs of words; one_key: k0 and k1 point to one word each. */
@@ -182,15 +183,15 @@ void mf_threefry_words(const uint32_t *k0, const uint32_t *k1, bool one_key, con
 /* c[m,n] = a[m,k] b[k,n], contiguous matrices of 32-bit or, if wide, 64-bit words; sums wrap. */
 void mf_integer_dot(bool wide, int64_t m, int64_t n, int64_t k, const void *a, const void *b, void *c);
 
-/* ---- sorting a line of n < 2^32 elements; room: mf_sort_room bytes, aligned to 8 ---- */
+/* ---- sorting a line of n < 2^32 elements; workspace: mf_sort_workspace_bytes, aligned to 8 ---- */
 
-size_t mf_sort_room(const mf_dtype *key, int keys, int64_t n);
+size_t mf_sort_workspace_bytes(const mf_dtype *key, int keys, int64_t n);
 /* The positions in ascending, stable order of the first key, then the second and so on; NaN is last, -0 and 0 are equal. The result is
- * in the room. */
-const uint32_t *mf_sort_order(const mf_dtype *key, int keys, const char *const *in, int64_t n, void *room);
+ * in the workspace. */
+const uint32_t *mf_sort_order(const mf_dtype *key, int keys, const char *const *in, int64_t n, void *workspace);
 /* Sorts the values themselves, where that needs no positions; false: it does, and nothing is written. */
-bool mf_sort_values(mf_dtype dtype, const char *in, char *out, int64_t n, void *room);
+bool mf_sort_values(mf_dtype dtype, const char *in, char *out, int64_t n, void *workspace);
 /* The k greatest, the first of equals first, and their positions; NaN is the greatest. Room as for one key. */
-void mf_top_k_line(mf_dtype dtype, const char *in, int64_t n, int64_t k, char *values, int32_t *positions, void *room);
+void mf_top_k_line(mf_dtype dtype, const char *in, int64_t n, int64_t k, char *values, int32_t *positions, void *workspace);
 
 #endif

@@ -50,7 +50,7 @@ typedef struct mf_reduce_kernels {
 typedef struct mf_line_type { /* for one dtype; see kernels.h */
     void (*join_run)(mf_reducer how, void *out, const void *in, int64_t n);
     void (*join_each)(mf_reducer how, char *out, const int64_t *to, const char *in, const int64_t *from, int64_t n);
-    void (*run_lines)(mf_reducer how, const void *in, void *out, int64_t lines, int64_t n, int64_t apart, int64_t step);
+    void (*run_lines)(mf_reducer how, const void *in, void *out, int64_t lines, int64_t n, int64_t line_stride, int64_t step);
     void (*run_columns)(mf_reducer how, const void *in, void *out, int64_t columns, int64_t n, int64_t step);
     void (*arg_lines)(int sign, const void *in, int64_t lines, int64_t n, int64_t *out);
     void (*arg_columns)(int sign, const void *in, int64_t columns, int64_t n, int64_t step, int64_t *out);
@@ -64,8 +64,8 @@ typedef struct mf_line_kernels {
     void (*threefry)(const uint32_t *k0, const uint32_t *k1, bool one_key, const uint32_t *x0, const uint32_t *x1, uint32_t *y0,
                      uint32_t *y1, int64_t n);
     void (*count_offsets)(int64_t first, int64_t step, int64_t n, int64_t *offsets);
-    void (*add_indices)(const int32_t *index, int64_t apart, int64_t n, int64_t last, int64_t bytes, bool clip, int64_t *offsets);
-    void (*take_run)(int size, char *out, int64_t apart, const char *in, int64_t step, const int32_t *index, int64_t n, int64_t last,
+    void (*add_indices)(const int32_t *index, int64_t stride, int64_t n, int64_t last, int64_t bytes, bool clip, int64_t *offsets);
+    void (*take_run)(int size, char *out, int64_t out_stride, const char *in, int64_t step, const int32_t *index, int64_t n, int64_t last,
                      int64_t bytes, const char *fill);
     void (*product_32)(int64_t m, int64_t n, int64_t k, const void *a, const void *b, void *c);
     void (*product_64)(int64_t m, int64_t n, int64_t k, const void *a, const void *b, void *c);

@@ -43,8 +43,8 @@ mf_ir_value mf_ir_cut_bf16(mf_ir *ir, mf_ir_value x); /* of an f32 value that bf
 mf_ir_value mf_ir_from_memory(mf_ir *ir, mf_dtype dtype, mf_ir_value vector);
 mf_ir_value mf_ir_broadcast(mf_ir *ir, const char *type, mf_ir_value scalar);
 mf_ir_value mf_ir_pointer(mf_ir *ir, mf_ir_value base, mf_dtype dtype, mf_ir_value index);
-bool mf_ir_may_be_rare(const mf_group *g);  /* lanes may leave the range of the polynomials */
-void mf_ir_rare_room(mf_ir *ir, int width); /* allocates memory for such lanes, in the entry block */
+bool mf_ir_may_be_rare(const mf_group *g);    /* lanes may leave the range of the polynomials */
+void mf_ir_rare_memory(mf_ir *ir, int width); /* allocates memory for such lanes, in the entry block */
 /* vectors.c: memory and folding, in vectors of ir->width lanes of which the first `live` count; lanes beyond are read as 0. */
 mf_ir_value mf_ir_mask(mf_ir *ir, int live);
 mf_ir_value mf_ir_read(mf_ir *ir, mf_dtype dtype, mf_ir_value place, int live);

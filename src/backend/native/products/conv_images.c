@@ -78,31 +78,31 @@ static bool make_weights(const mf_conv_step *s, const char *in, char *made, char
     return !w.packed || mf_dnnl_pack(s->whole, w.plain, (void *)(uintptr_t)w.packed, scratch);
 }
 
-static bool run_direct(const image_task *t, const mf_dnnl_primitive *p, const char *in, char *result, char *room)
+static bool run_direct(const image_task *t, const mf_dnnl_primitive *p, const char *in, char *result, char *workspace)
 {
     const mf_conv_step *s = t->s;
     bool packed = !s->by_tiles && t->w.packed && (p == s->whole || mf_dnnl_same_packing(p, s->whole));
-    return packed ? mf_dnnl_run_packed(p, in, t->w.packed, result, room) : mf_dnnl_run(p, in, t->w.plain, result, room);
+    return packed ? mf_dnnl_run_packed(p, in, t->w.packed, result, workspace) : mf_dnnl_run(p, in, t->w.plain, result, workspace);
 }
 
 /* Runs a call by tiles. Images that are not finite are left to oneDNN, so that infinities and NaN are in the right places, and the
  * others' bits do not change. */
-static bool run_tiles(const image_task *t, const mf_dnnl_primitive *p, const float *in, float *result, int64_t count, char *room)
+static bool run_tiles(const image_task *t, const mf_dnnl_primitive *p, const float *in, float *result, int64_t count, char *workspace)
 {
     const mf_conv_step *s = t->s;
-    if (mf_winograd_images(&s->tiles, count, in, t->w.packed, result, room))
+    if (mf_winograd_images(&s->tiles, count, in, t->w.packed, result, workspace))
         return true;
-    float *direct = (float *)(void *)(room + s->task_scratch);
-    if (!run_direct(t, p, (const char *)in, (char *)direct, room))
+    float *direct = (float *)(void *)(workspace + s->task_scratch);
+    if (!run_direct(t, p, (const char *)in, (char *)direct, workspace))
         return false;
     for (int64_t i = 0; i < count; i++, in += mf_conv_in_image(s), result += mf_conv_out_image(s), direct += mf_conv_out_image(s))
-        if (count == 1 || !mf_winograd_images(&s->tiles, 1, in, t->w.packed, result, room))
+        if (count == 1 || !mf_winograd_images(&s->tiles, 1, in, t->w.packed, result, workspace))
             memcpy(result, direct, (size_t)mf_conv_out_image(s) * sizeof *result);
     return true;
 }
 
 /* Runs one call: `count` images, `at` the first one. */
-static bool run_call(const image_task *t, const mf_dnnl_primitive *p, int64_t at, int64_t count, char *room)
+static bool run_call(const image_task *t, const mf_dnnl_primitive *p, int64_t at, int64_t count, char *workspace)
 {
     const mf_conv_step *s = t->s;
     int64_t size = mf_dtype_size(s->d.dtype), stored = mf_dtype_size(s->from);
@@ -111,15 +111,15 @@ static bool run_call(const image_task *t, const mf_dnnl_primitive *p, int64_t at
     const char *in = t->in + at * mf_conv_in_image(s) * stored;
     char *out = t->out + at * mf_conv_out_image(s) * stored, *result = out;
     if (s->from != s->d.dtype) {
-        mf_native_convert(s->d.dtype, room, s->from, in, in_count);
-        in = room;
-        room += mf_conv_aligned(in_count * size);
-        result = room;
-        room += mf_conv_aligned(out_count * size);
+        mf_native_convert(s->d.dtype, workspace, s->from, in, in_count);
+        in = workspace;
+        workspace += mf_conv_aligned(in_count * size);
+        result = workspace;
+        workspace += mf_conv_aligned(out_count * size);
     }
     in += s->offset[0] * size;
-    bool ok = s->by_tiles ? run_tiles(t, p, (const float *)(const void *)in, (float *)(void *)result, count, room)
-                          : run_direct(t, p, in, result, room);
+    bool ok = s->by_tiles ? run_tiles(t, p, (const float *)(const void *)in, (float *)(void *)result, count, workspace)
+                          : run_direct(t, p, in, result, workspace);
     if (result != out)
         mf_native_convert(s->from, out, s->d.dtype, result, out_count);
     return ok;
@@ -134,12 +134,12 @@ static size_t call_bytes(const mf_conv_step *s)
 }
 
 /* Runs images [from, to); from is a multiple of a call's images. */
-static void run_images(image_task *t, int64_t from, int64_t to, char *room)
+static void run_images(image_task *t, int64_t from, int64_t to, char *workspace)
 {
     const mf_conv_step *s = t->s;
     for (int64_t at = from; at < to; at += s->images) {
         bool all = to - at >= s->images;
-        if (!run_call(t, all ? s->whole : s->rest, at, all ? s->images : to - at, room))
+        if (!run_call(t, all ? s->whole : s->rest, at, all ? s->images : to - at, workspace))
             atomic_store(&t->failed, true);
     }
 }

@@ -47,16 +47,16 @@ static void mark(const weight_task *t, int64_t at, int64_t to)
                        marks);
 }
 
-/* Adds images [at, to) of one call to their slot; room: weights_call_bytes. */
-static bool add_call(const weight_task *t, int64_t at, int64_t to, char *room)
+/* Adds images [at, to) of one call to their slot; workspace: weights_call_bytes. */
+static bool add_call(const weight_task *t, int64_t at, int64_t to, char *workspace)
 {
     const mf_conv_step *s = t->s;
     int64_t size = mf_dtype_size(s->d.dtype);
     bool first = at % s->images_a_task == 0;
-    char *slot = slot_of(s, t->slots, at), *out = first ? slot : room;
+    char *slot = slot_of(s, t->slots, at), *out = first ? slot : workspace;
     const mf_dnnl_primitive *p = to - at == s->images ? s->whole : s->rest;
     const char *x = t->x + at * s->d.x_strides[0] * size, *dy = t->dy + at * s->d.y_strides[0] * size;
-    char *scratch = room + sum_bytes(s);
+    char *scratch = workspace + sum_bytes(s);
     const float *images = (const float *)(const void *)x, *cotangents = (const float *)(const void *)dy;
     bool ok = (s->by_tiles && mf_winograd_weights(&s->tiles, to - at, images, cotangents, (float *)(void *)out, scratch)) ||
               (s->packed ? mf_dnnl_run_packed(p, x, dy, out, scratch) : mf_dnnl_run(p, x, dy, out, scratch));
@@ -66,12 +66,12 @@ static bool add_call(const weight_task *t, int64_t at, int64_t to, char *room)
 }
 
 /* Adds images [from, to) call by call; from begins a call. False: out of memory. */
-static bool add_images(const weight_task *t, int64_t from, int64_t to, char *room)
+static bool add_images(const weight_task *t, int64_t from, int64_t to, char *workspace)
 {
     bool ok = true;
     for (int64_t at = from; at < to; at += t->s->images) {
         int64_t behind = at + t->s->images < to ? at + t->s->images : to;
-        ok = add_call(t, at, behind, room) && ok;
+        ok = add_call(t, at, behind, workspace) && ok;
         if (t->marks)
             mark(t, at, behind);
     }
@@ -91,8 +91,8 @@ static void run_weight_task(void *context, int64_t i)
 static bool join_slots(const mf_conv_step *s, char *slots, char *out)
 {
     const void *from[MF_CONV_MOST_TASKS] = { slots };
-    char *room = slots + (size_t)s->tasks * slot_bytes(s), *plain = s->from == MF_F32 ? out : room + sum_bytes(s);
-    char *sum = s->packed ? room : plain;
+    char *workspace = slots + (size_t)s->tasks * slot_bytes(s), *plain = s->from == MF_F32 ? out : workspace + sum_bytes(s);
+    char *sum = s->packed ? workspace : plain;
     for (int64_t i = 1; i < s->tasks; i++)
         from[i] = slots + (size_t)i * slot_bytes(s);
     mf_all_reduce(MF_REDUCE_SUM, MF_F32, from, (size_t)s->tasks, sum, (size_t)sum_count(s), false);
@@ -102,27 +102,27 @@ static bool join_slots(const mf_conv_step *s, char *slots, char *out)
     return ok;
 }
 
-/* An operand in the dtype of the arithmetic; advances room past what was written. */
-static const char *widened(const mf_conv_step *s, const char *in, int64_t count, char **room)
+/* An operand in the dtype of the arithmetic; advances workspace past what was written. */
+static const char *widened(const mf_conv_step *s, const char *in, int64_t count, char **workspace)
 {
     if (s->from == s->d.dtype)
         return in;
-    char *out = *room;
+    char *out = *workspace;
     mf_native_convert(s->d.dtype, out, s->from, in, count);
-    *room += mf_conv_aligned(count * mf_dtype_size(s->d.dtype));
+    *workspace += mf_conv_aligned(count * mf_dtype_size(s->d.dtype));
     return out;
 }
 
 static mf_error_object *run_weights(const mf_native_step *step, void *const *values, char *scratch)
 {
     const mf_conv_step *s = (const mf_conv_step *)(const void *)step;
-    char *room = scratch + step->scratch_offset, *out = mf_step_out(step, values, 0);
+    char *workspace = scratch + step->scratch_offset, *out = mf_step_out(step, values, 0);
     int64_t size = mf_dtype_size(s->d.dtype);
     weight_task t = { .s = s };
-    t.x = widened(s, mf_step_in(step, values, 0), s->counts[0], &room) + s->offset[0] * size;
-    t.dy = widened(s, mf_step_in(step, values, 1), s->counts[1], &room) + s->offset[1] * size;
-    t.slots = room;
-    t.scratch = room + slots_bytes(s);
+    t.x = widened(s, mf_step_in(step, values, 0), s->counts[0], &workspace) + s->offset[0] * size;
+    t.dy = widened(s, mf_step_in(step, values, 1), s->counts[1], &workspace) + s->offset[1] * size;
+    t.slots = workspace;
+    t.scratch = workspace + slots_bytes(s);
     mf_parallel_for(s->tasks, run_weight_task, &t);
     bool joined = join_slots(s, t.slots, out);
     mf_conv_zeros_apply(&s->zeros, mf_step_in(step, values, 1), s->counts[1], out, 0,

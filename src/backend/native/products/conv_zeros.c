@@ -22,17 +22,17 @@ static int64_t common_divisor_of(int64_t a, int64_t b) { return b ? common_divis
 static int64_t count_met(const mf_conv_zeros *z, int d, int64_t k)
 {
     const mf_conv_params *p = z->eqn->params;
-    int64_t stride = p->window_strides->at[d], apart = p->lhs_dilation->at[d], period = apart / common_divisor_of(apart, stride);
-    int64_t begin = k * p->rhs_dilation->at[d] - p->padding_low->at[d], behind = (z->in[d] - 1) * apart - begin, met = 0;
+    int64_t stride = p->window_strides->at[d], dilation = p->lhs_dilation->at[d], period = dilation / common_divisor_of(dilation, stride);
+    int64_t begin = k * p->rhs_dilation->at[d] - p->padding_low->at[d], behind = (z->in[d] - 1) * dilation - begin, met = 0;
     if (z->in[d] < period) {
-        for (int64_t at = -begin; at <= behind; at += apart)
+        for (int64_t at = -begin; at <= behind; at += dilation)
             met += at >= 0 && at % stride == 0 && at / stride < z->out[d];
         return met;
     }
     int64_t o = begin < 0 ? (-begin + stride - 1) / stride : 0, last = behind < 0 ? -1 : behind / stride;
     last = last < z->out[d] ? last : z->out[d] - 1;
     for (int64_t tries = 0; tries < period && o <= last; tries++, o++)
-        if ((o * stride + begin) % apart == 0)
+        if ((o * stride + begin) % dilation == 0)
             return (last - o) / period + 1;
     return 0;
 }

@@ -155,19 +155,19 @@ static bool read_side(mf_build *b, mf_variable *v, dot_side *s, const mf_intlist
 
 static size_t aligned(int64_t bytes) { return ((size_t)bytes + 63) / 64 * 64; }
 
-/* The operand as the product takes it; advances room past what was written. */
-static const char *prepared(const dot_step *s, const dot_side *x, const char *in, char **room)
+/* The operand as the product takes it; advances workspace past what was written. */
+static const char *prepared(const dot_step *s, const dot_side *x, const char *in, char **workspace)
 {
     const mf_type *t = x->root->type;
     if (x->copy_rank) {
-        mf_native_copy(x->copy_rank, x->copy_dims, mf_dtype_size(t->dtype), *room, x->to, in, x->from);
-        in = *room;
-        *room += aligned(t->bytes);
+        mf_native_copy(x->copy_rank, x->copy_dims, mf_dtype_size(t->dtype), *workspace, x->to, in, x->from);
+        in = *workspace;
+        *workspace += aligned(t->bytes);
     }
     if (s->from != s->product.dtype) {
-        mf_native_convert(s->product.dtype, *room, s->from, in, t->size);
-        in = *room;
-        *room += aligned(t->size * mf_dtype_size(s->product.dtype));
+        mf_native_convert(s->product.dtype, *workspace, s->from, in, t->size);
+        in = *workspace;
+        *workspace += aligned(t->size * mf_dtype_size(s->product.dtype));
     }
     return in + x->layout.offset * mf_dtype_size(s->product.dtype);
 }
@@ -181,15 +181,16 @@ static size_t prepared_bytes(const dot_step *s, const dot_side *x)
 static mf_error_object *run(const mf_native_step *step, void *const *values, char *scratch)
 {
     const dot_step *s = (const dot_step *)(const void *)step;
-    char *room = scratch + step->scratch_offset, *out = mf_step_out(step, values, 0), *result = out;
-    const char *a = prepared(s, &s->a, mf_step_in(step, values, 0), &room), *b = prepared(s, &s->b, mf_step_in(step, values, 1), &room);
+    char *workspace = scratch + step->scratch_offset, *out = mf_step_out(step, values, 0), *result = out;
+    const char *a = prepared(s, &s->a, mf_step_in(step, values, 0), &workspace),
+               *b = prepared(s, &s->b, mf_step_in(step, values, 1), &workspace);
     const mf_product *p = &s->product;
     int64_t count = p->count * p->shape.m * p->shape.n;
     if (s->to != p->result) {
-        result = room;
-        room += aligned(count * mf_dtype_size(p->result));
+        result = workspace;
+        workspace += aligned(count * mf_dtype_size(p->result));
     }
-    if (!mf_product_run(p, a, b, result, room))
+    if (!mf_product_run(p, a, b, result, workspace))
         return mf_error_out_of_memory();
     if (result != out)
         mf_native_convert(s->to, out, p->result, result, count);
@@ -224,8 +225,8 @@ static mf_error_object *run_hoisted(const mf_native_step *step, void *const *val
     const dot_step *s = (const dot_step *)(const void *)step;
     if (!step->prepared)
         return run(step, values, scratch);
-    char *room = scratch + step->scratch_offset;
-    hoisted_job j = { &s->product, s->hoisted_piece, prepared(s, &s->a, mf_step_in(step, values, 0), &room), values[step->prepared],
+    char *workspace = scratch + step->scratch_offset;
+    hoisted_job j = { &s->product, s->hoisted_piece, prepared(s, &s->a, mf_step_in(step, values, 0), &workspace), values[step->prepared],
                       mf_step_out(step, values, 0) };
     int64_t pieces = (s->product.shape.n + s->hoisted_piece - 1) / s->hoisted_piece;
     if (pieces == 1)

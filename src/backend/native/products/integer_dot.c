@@ -109,39 +109,40 @@ static bool is_in_order(const integer_side *x)
     return true;
 }
 
-/* The operand as contiguous words; advances room past what was written. */
-static const char *prepared(const integer_dot_step *s, const integer_side *x, const char *in, char **room)
+/* The operand as contiguous words; advances workspace past what was written. */
+static const char *prepared(const integer_dot_step *s, const integer_side *x, const char *in, char **workspace)
 {
     mf_dtype word = s->wide ? MF_I64 : MF_I32;
     int size = mf_dtype_size(x->dtype);
     const char *laid = in;
     if (!is_in_order(x)) {
-        mf_native_copy(x->rank, x->dims, size, *room, x->to, in, x->from);
-        laid = *room;
-        *room += aligned(x->count * size);
+        mf_native_copy(x->rank, x->dims, size, *workspace, x->to, in, x->from);
+        laid = *workspace;
+        *workspace += aligned(x->count * size);
     }
     if (size == mf_dtype_size(word))
         return laid;
-    char *words = *room;
+    char *words = *workspace;
     mf_native_convert(word, words, x->dtype, laid, x->count);
-    *room += aligned(x->count * (s->wide ? 8 : 4));
+    *workspace += aligned(x->count * (s->wide ? 8 : 4));
     return words;
 }
 
 static mf_error_object *run(const mf_native_step *step, void *const *values, char *scratch)
 {
     const integer_dot_step *s = (const integer_dot_step *)(const void *)step;
-    char *room = scratch + step->scratch_offset, *out = mf_step_out(step, values, 0);
-    const char *a = prepared(s, &s->a, mf_step_in(step, values, 0), &room), *b = prepared(s, &s->b, mf_step_in(step, values, 1), &room);
+    char *workspace = scratch + step->scratch_offset, *out = mf_step_out(step, values, 0);
+    const char *a = prepared(s, &s->a, mf_step_in(step, values, 0), &workspace),
+               *b = prepared(s, &s->b, mf_step_in(step, values, 1), &workspace);
     bool narrow = mf_dtype_size(s->to) < 4;
-    integer_dot_task t = { s, a, b, narrow ? room : out, (s->m + s->rows_a_task - 1) / s->rows_a_task };
+    integer_dot_task t = { s, a, b, narrow ? workspace : out, (s->m + s->rows_a_task - 1) / s->rows_a_task };
     if (t.tasks * s->batches == 1 || s->batches * s->m * s->n * s->k < TASK_PRODUCTS)
         for (int64_t i = 0; i < t.tasks * s->batches; i++)
             run_task(&t, i);
     else
         mf_parallel_for(t.tasks * s->batches, run_task, &t);
     if (narrow)
-        mf_native_convert(s->to, out, MF_I32, room, s->batches * s->m * s->n);
+        mf_native_convert(s->to, out, MF_I32, workspace, s->batches * s->m * s->n);
     return NULL;
 }
 

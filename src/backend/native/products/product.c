@@ -273,8 +273,8 @@ static bool plan_bf16(mf_product *p, double work)
  * cache, and it takes 1.3 to 2.1 times as long as our own code. */
 static bool crowds_a_cache(const mf_gemm *g)
 {
-    const int64_t apart = 2048 / sizeof(float);
-    bool rows = g->b[1] == 1 && g->b[0] % apart == 0, columns = g->a[0] == 1 && g->a[1] % apart == 0;
+    const int64_t set_period = 2048 / sizeof(float);
+    bool rows = g->b[1] == 1 && g->b[0] % set_period == 0, columns = g->a[0] == 1 && g->a[1] % set_period == 0;
     return (rows || columns) && strcmp(mf_kernels_isa(), "avx2") == 0;
 }
 

@@ -43,9 +43,9 @@ static int64_t index_at(mf_dtype dtype, const char *p)
 
 static void add_entries(const index_step *s, int k, const char *vectors, int64_t n, int64_t *operand)
 {
-    int64_t last = s->last[k], bytes = s->bytes[k], size = mf_dtype_size(s->index_dtype), apart = s->map_count * size;
+    int64_t last = s->last[k], bytes = s->bytes[k], size = mf_dtype_size(s->index_dtype), vector_bytes = s->map_count * size;
     for (int64_t i = 0; i < n; i++) {
-        int64_t start = index_at(s->index_dtype, vectors + i * apart + k * size);
+        int64_t start = index_at(s->index_dtype, vectors + i * vector_bytes + k * size);
         int64_t clipped = start < 0 ? 0 : start > last ? last : start;
         bool inside = s->clip || start == clipped;
         operand[i] = inside && operand[i] != OUTSIDE ? operand[i] + clipped * bytes : OUTSIDE;

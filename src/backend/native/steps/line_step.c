@@ -163,23 +163,23 @@ typedef struct cipher_task {
     void *const *values;
 } cipher_task;
 
-/* Words [at, at + n) of an operand, in `room` if they are not in memory. */
-static const uint32_t *words(const cipher_step *s, int k, void *const *values, int64_t at, int64_t n, uint32_t *room)
+/* Words [at, at + n) of an operand, in `filled` if they are not in memory. */
+static const uint32_t *words(const cipher_step *s, int k, void *const *values, int64_t at, int64_t n, uint32_t *filled)
 {
     const cipher_operand *o = &s->in[k];
     const uint32_t *memory = (const uint32_t *)(const void *)mf_step_in(&s->step, values, k);
     if (!o->one && !o->counts)
         return memory + o->first + at;
     for (int64_t i = 0; i < n; i++)
-        room[i] = o->one ? memory[o->first] : (uint32_t)(o->first + (at + i) * o->step);
-    return room;
+        filled[i] = o->one ? memory[o->first] : (uint32_t)(o->first + (at + i) * o->step);
+    return filled;
 }
 
 static void run_cipher_task(void *context, int64_t index)
 {
     const cipher_task *t = context;
     const cipher_step *s = t->s;
-    uint32_t room[4][WORDS];
+    uint32_t filled[4][WORDS];
     uint32_t *y0 = (uint32_t *)(void *)mf_step_out(&s->step, t->values, 0), *y1 = (uint32_t *)(void *)mf_step_out(&s->step, t->values, 1);
     int64_t at = index * CIPHER_TASK, end = at + CIPHER_TASK < s->n ? at + CIPHER_TASK : s->n;
     bool one_key = s->in[0].one && s->in[1].one;
@@ -187,7 +187,7 @@ static void run_cipher_task(void *context, int64_t index)
         const uint32_t *in[4];
         n = end - at < WORDS ? end - at : WORDS;
         for (int k = 0; k < 4; k++)
-            in[k] = words(s, k, t->values, at, k < 2 && one_key ? 1 : n, room[k]);
+            in[k] = words(s, k, t->values, at, k < 2 && one_key ? 1 : n, filled[k]);
         mf_threefry_words(in[0], in[1], one_key, in[2], in[3], y0 + at, y1 + at, n);
     }
 }

@@ -203,11 +203,11 @@ static mf_error_object *run_by_images(const mf_native_step *step, void *const *v
 static mf_error_object *run(const mf_native_step *step, void *const *values, char *scratch)
 {
     const reduce_step *s = (const reduce_step *)(const void *)step;
-    char *room = scratch + step->scratch_offset;
-    reduce_task task = { s, mf_step_in(step, values, 0), mf_step_out(step, values, 0), room };
+    char *workspace = scratch + step->scratch_offset;
+    reduce_task task = { s, mf_step_in(step, values, 0), mf_step_out(step, values, 0), workspace };
     if (s->rank) {
-        mf_native_copy(s->rank, s->dims, mf_dtype_size(s->dtype), room, s->to, task.in, s->from);
-        task.in = room;
+        mf_native_copy(s->rank, s->dims, mf_dtype_size(s->dtype), workspace, s->to, task.in, s->from);
+        task.in = workspace;
         task.parts += s->copy_bytes;
     }
     if (s->pieces > 1) {
@@ -339,10 +339,10 @@ static const mf_eqn *find_product(const mf_build *b, const reduce_step *s, const
     bool square = p && p->op == &mf_op_square;
     if (!p || (!square && p->op != &mf_op_mul) || s->how != MF_REDUCE_SUM || s->dtype != MF_F32)
         return NULL;
-    bool apart = b->vars[e->in[0]->id].kind == MF_VAR_NODE && b->vars[e->in[0]->id].only_reader == e;
+    bool fits = b->vars[e->in[0]->id].kind == MF_VAR_NODE && b->vars[e->in[0]->id].only_reader == e;
     for (int i = 0; i < p->in_count; i++)
-        apart = apart && b->vars[p->in[i]->id].kind == MF_VAR_MEMORY;
-    return apart ? p : NULL;
+        fits = fits && b->vars[p->in[i]->id].kind == MF_VAR_MEMORY;
+    return fits ? p : NULL;
 }
 
 bool mf_build_reduce(mf_build *b, const mf_eqn *e)

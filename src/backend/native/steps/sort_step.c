@@ -13,13 +13,13 @@ typedef struct sort_step {
     int64_t outer, n, inner, lines, lines_a_task;
     int keys;
     mf_dtype dtype[MOST_OPERANDS];
-    size_t task_room, turned; /* bytes: of a task's working memory; of all operands together, made contiguous */
+    size_t task_workspace, contiguous_bytes; /* bytes: of a task's working memory; of all operands together, made contiguous */
 } sort_step;
 
 typedef struct sort_task {
     const sort_step *s;
     const char *in[MOST_OPERANDS];
-    char *out[MOST_OPERANDS], *room;
+    char *out[MOST_OPERANDS], *workspace;
 } sort_task;
 
 #define FOLLOW(size)                \
@@ -37,15 +37,15 @@ static void follow(int size, char *restrict out, const char *restrict in, const 
     }
 }
 
-static void sort_line(const sort_task *t, int64_t line, void *room)
+static void sort_line(const sort_task *t, int64_t line, void *workspace)
 {
     const sort_step *s = t->s;
     const char *in[MOST_OPERANDS];
     for (int k = 0; k < s->step.in_count; k++)
         in[k] = t->in[k] + line * s->n * mf_dtype_size(s->dtype[k]);
-    if (s->step.in_count == 1 && mf_sort_values(s->dtype[0], in[0], t->out[0] + line * s->n * mf_dtype_size(s->dtype[0]), s->n, room))
+    if (s->step.in_count == 1 && mf_sort_values(s->dtype[0], in[0], t->out[0] + line * s->n * mf_dtype_size(s->dtype[0]), s->n, workspace))
         return;
-    const uint32_t *order = mf_sort_order(s->dtype, s->keys, in, s->n, room);
+    const uint32_t *order = mf_sort_order(s->dtype, s->keys, in, s->n, workspace);
     for (int k = 0; k < s->step.in_count; k++) {
         int size = mf_dtype_size(s->dtype[k]);
         follow(size, t->out[k] + line * s->n * size, in[k], order, s->n);
@@ -57,7 +57,7 @@ static void run_task(void *context, int64_t index)
     const sort_task *t = context;
     int64_t first = index * t->s->lines_a_task, end = first + t->s->lines_a_task < t->s->lines ? first + t->s->lines_a_task : t->s->lines;
     for (int64_t i = first; i < end; i++)
-        sort_line(t, i, t->room + (size_t)index * t->s->task_room);
+        sort_line(t, i, t->workspace + (size_t)index * t->s->task_workspace);
 }
 
 /* Copies between outer × n × inner and outer × inner × n. */
@@ -72,7 +72,7 @@ static mf_error_object *run(const mf_native_step *step, void *const *values, cha
 {
     const sort_step *s = (const sort_step *)(const void *)step;
     sort_task t = { .s = s };
-    char *room = scratch + step->scratch_offset;
+    char *workspace = scratch + step->scratch_offset;
     for (int k = 0; k < step->in_count; k++) {
         int size = mf_dtype_size(s->dtype[k]);
         size_t bytes = ((size_t)(s->lines * s->n * size) + 63) / 64 * 64;
@@ -80,12 +80,12 @@ static mf_error_object *run(const mf_native_step *step, void *const *values, cha
         t.out[k] = mf_step_out(step, values, k);
         if (s->inner == 1)
             continue;
-        turn(s, size, room, t.in[k], false);
-        t.in[k] = room;
-        t.out[k] = room + s->turned;
-        room += bytes;
+        turn(s, size, workspace, t.in[k], false);
+        t.in[k] = workspace;
+        t.out[k] = workspace + s->contiguous_bytes;
+        workspace += bytes;
     }
-    t.room = s->inner == 1 ? room : room + s->turned;
+    t.workspace = s->inner == 1 ? workspace : workspace + s->contiguous_bytes;
     int64_t tasks = (s->lines + s->lines_a_task - 1) / s->lines_a_task;
     mf_parallel_for(tasks, run_task, &t);
     for (int k = 0; k < step->in_count && s->inner > 1; k++)
@@ -99,7 +99,7 @@ static int64_t lines_a_task(int64_t elements, int64_t lines)
     return (lines + tasks - 1) / tasks;
 }
 
-static size_t task_room(const mf_dtype *key, int keys, int64_t n) { return (mf_sort_room(key, keys, n) + 63) / 64 * 64; }
+static size_t task_workspace(const mf_dtype *key, int keys, int64_t n) { return (mf_sort_workspace_bytes(key, keys, n) + 63) / 64 * 64; }
 
 bool mf_build_sort(mf_build *b, const mf_eqn *e)
 {
@@ -121,10 +121,10 @@ bool mf_build_sort(mf_build *b, const mf_eqn *e)
     s->lines_a_task = lines_a_task(t->size, s->lines);
     for (int k = 0; k < e->in_count; k++) {
         s->dtype[k] = e->in[k]->type->dtype;
-        s->turned += s->inner > 1 ? ((size_t)e->in[k]->type->bytes + 63) / 64 * 64 : 0;
+        s->contiguous_bytes += s->inner > 1 ? ((size_t)e->in[k]->type->bytes + 63) / 64 * 64 : 0;
     }
-    s->task_room = task_room(s->dtype, s->keys, s->n);
-    s->step.scratch_bytes = 2 * s->turned + (size_t)((s->lines + s->lines_a_task - 1) / s->lines_a_task) * s->task_room;
+    s->task_workspace = task_workspace(s->dtype, s->keys, s->n);
+    s->step.scratch_bytes = 2 * s->contiguous_bytes + (size_t)((s->lines + s->lines_a_task - 1) / s->lines_a_task) * s->task_workspace;
     s->step.run = run;
     s->step.cost = 20 + (double)t->size * 8;
     mf_build_step(b, &s->step, e->in, e->in_count, e->out, e->in_count);
@@ -137,13 +137,13 @@ typedef struct top_k_step {
     mf_native_step step;
     int64_t lines, n, k, lines_a_task;
     mf_dtype dtype;
-    size_t task_room; /* bytes */
+    size_t task_workspace; /* bytes */
 } top_k_step;
 
 typedef struct top_k_task {
     const top_k_step *s;
     const char *in;
-    char *values, *room;
+    char *values, *workspace;
     int32_t *positions;
 } top_k_task;
 
@@ -155,7 +155,7 @@ static void run_top_k_task(void *context, int64_t index)
     int size = mf_dtype_size(s->dtype);
     for (int64_t i = first; i < end; i++)
         mf_top_k_line(s->dtype, t->in + i * s->n * size, s->n, s->k, t->values + i * s->k * size, t->positions + i * s->k,
-                      t->room + (size_t)index * s->task_room);
+                      t->workspace + (size_t)index * s->task_workspace);
 }
 
 static mf_error_object *run_top_k(const mf_native_step *step, void *const *values, char *scratch)
@@ -180,8 +180,8 @@ bool mf_build_top_k(mf_build *b, const mf_eqn *e)
     s->lines = t->size / s->n;
     s->dtype = t->dtype;
     s->lines_a_task = lines_a_task(t->size, s->lines);
-    s->task_room = task_room(&s->dtype, 1, s->n);
-    s->step.scratch_bytes = (size_t)((s->lines + s->lines_a_task - 1) / s->lines_a_task) * s->task_room;
+    s->task_workspace = task_workspace(&s->dtype, 1, s->n);
+    s->step.scratch_bytes = (size_t)((s->lines + s->lines_a_task - 1) / s->lines_a_task) * s->task_workspace;
     s->step.run = run_top_k;
     s->step.cost = 20 + (double)t->size;
     mf_build_step(b, &s->step, e->in, 1, e->out, 2);

@@ -24,10 +24,10 @@ enum {
  * stride. */
 typedef struct window_axis {
     int64_t in, out, window, stride, dilation, base, low;
-    int64_t phases;         /* number of phases that windows touch: the first one is that of their element 0, and so on */
-    int64_t entries, apart; /* entries of a slab in each phase; elements between entries */
-    int64_t phase_apart;    /* elements between phases */
-    int64_t *offsets;       /* by element of the window */
+    int64_t phases;                /* number of phases that windows touch: the first one is that of their element 0, and so on */
+    int64_t entries, entry_stride; /* entries of a slab in each phase; elements between entries */
+    int64_t phase_stride;          /* elements between phases */
+    int64_t *offsets;              /* by element of the window */
 } window_axis;
 
 typedef struct window_step {
@@ -48,10 +48,10 @@ typedef struct window_step {
 
 /* ------------------------------------------------------------------ laying out */
 
-/* The entries of a phase that the operand's elements fill: `count` of them from `entry` on, `step` apart, from elements that are `apart`
- * apart. */
+/* The entries of a phase that the operand's elements fill: `count` of them from `entry` on, `step` apart, from elements that are
+ * `element_step` apart. */
 typedef struct landing {
-    int64_t entry, element, count, step, apart;
+    int64_t entry, element, count, step, element_step;
 } landing;
 
 static int64_t common_divisor(int64_t a, int64_t b)
@@ -67,7 +67,7 @@ static int64_t common_divisor(int64_t a, int64_t b)
 static landing land(const window_axis *x, int64_t first_window, int64_t phase)
 {
     int64_t place = first_window * x->stride + phase * x->dilation % x->stride - x->low, entry = 0;
-    int64_t divisor = common_divisor(x->stride, x->base), step = x->base / divisor, apart = x->stride / divisor;
+    int64_t divisor = common_divisor(x->stride, x->base), step = x->base / divisor, element_step = x->stride / divisor;
     if (place < 0) {
         entry = (-place + x->stride - 1) / x->stride;
         place += entry * x->stride;
@@ -77,11 +77,11 @@ static landing land(const window_axis *x, int64_t first_window, int64_t phase)
     int64_t element = place / x->base;
     if (place % x->base || element >= x->in || entry >= x->entries)
         return (landing){ 0 }; /* dilation leaves nothing in this phase, or all is behind the end */
-    int64_t there = (x->in - 1 - element) / apart + 1, here = (x->entries - 1 - entry) / step + 1;
+    int64_t there = (x->in - 1 - element) / element_step + 1, here = (x->entries - 1 - entry) / step + 1;
     landing l = { .entry = entry, .element = element, .count = there < here ? there : here };
     if (l.count > 1) { /* otherwise they could be arbitrarily large */
         l.step = step;
-        l.apart = apart;
+        l.element_step = element_step;
     }
     return l;
 }
@@ -107,9 +107,9 @@ static void lay_out(const window_step *s, char *laid, const char *in, int64_t fi
             const window_axis *x = &s->axis[i];
             landing l = land(x, i == s->cut ? first : 0, phase[i]);
             dims[i] = l.count;
-            to[i] = l.step * x->apart * size;
-            from[i] = l.apart * s->from[i];
-            out_at += (phase[i] * x->phase_apart + l.entry * x->apart) * size;
+            to[i] = l.step * x->entry_stride * size;
+            from[i] = l.element_step * s->from[i];
+            out_at += (phase[i] * x->phase_stride + l.entry * x->entry_stride) * size;
             in_at += l.element * s->from[i];
         }
         dims[s->rank] = s->channels;
@@ -161,14 +161,14 @@ static void make_run(const window_step *s, char *out, const char *laid, int64_t 
 }
 
 /* Computes `windows` windows along the cut axis. */
-static void make_slab(const window_step *s, char *out, const char *laid, char *room, int64_t windows)
+static void make_slab(const window_step *s, char *out, const char *laid, char *workspace, int64_t windows)
 {
     int64_t dims[MF_RANK + 1], from[MF_RANK + 1], at[MF_RANK] = { 0 }, size = mf_dtype_size(s->dtype), run = s->channels;
     int last = s->rank - 1;
     for (int i = 0; i < s->rank; i++) {
         dims[i] = i == s->cut ? windows : s->axis[i].out;
-        from[i] = s->axis[i].apart * size;
-        run += i < s->flat ? 0 : (dims[i] - 1) * s->axis[i].apart;
+        from[i] = s->axis[i].entry_stride * size;
+        run += i < s->flat ? 0 : (dims[i] - 1) * s->axis[i].entry_stride;
     }
     dims[s->rank] = s->channels;
     from[s->rank] = size;
@@ -178,9 +178,9 @@ static void make_slab(const window_step *s, char *out, const char *laid, char *r
             entry += at[i] * from[i];
             to += at[i] * s->to[i];
         }
-        make_run(s, s->flat == last ? out + to : room, laid + entry, run);
+        make_run(s, s->flat == last ? out + to : workspace, laid + entry, run);
         if (s->flat < last)
-            mf_copy_strided(s->rank + 1 - s->flat, dims + s->flat, (int)size, out + to, s->to + s->flat, room, from + s->flat);
+            mf_copy_strided(s->rank + 1 - s->flat, dims + s->flat, (int)size, out + to, s->to + s->flat, workspace, from + s->flat);
         for (d = s->flat - 1; d >= 0 && ++at[d] == dims[d]; d--)
             at[d] = 0;
     }
@@ -196,12 +196,12 @@ static void run_task(void *context, int64_t index)
 {
     const window_task *t = context;
     const window_step *s = t->s;
-    char *laid = t->scratch + (size_t)index * s->task_bytes, *room = laid + s->laid * mf_dtype_size(s->dtype);
+    char *laid = t->scratch + (size_t)index * s->task_bytes, *workspace = laid + s->laid * mf_dtype_size(s->dtype);
     int64_t from = index * s->slabs_a_task, to = from + s->slabs_a_task < s->slabs ? from + s->slabs_a_task : s->slabs;
     for (int64_t i = from; i < to; i++) {
         int64_t first = i * s->slab, left = s->axis[s->cut].out - first;
         lay_out(s, laid, t->in, first);
-        make_slab(s, t->out + first * s->to[s->cut], laid, room, left < s->slab ? left : s->slab);
+        make_slab(s, t->out + first * s->to[s->cut], laid, workspace, left < s->slab ? left : s->slab);
     }
 }
 
@@ -287,19 +287,19 @@ static bool plan_slabs(window_step *s, const mf_type *t)
  * entries between them too. */
 static void plan_runs(mf_build *b, window_step *s)
 {
-    int64_t apart = s->channels, useful = s->channels;
+    int64_t size = s->channels, useful = s->channels;
     for (int i = s->rank - 1; i >= 0; i--) {
         window_axis *x = &s->axis[i];
         x->entries = (i == s->cut ? s->slab : x->out) + reach(x);
-        x->apart = apart;
-        apart *= x->entries;
+        x->entry_stride = size;
+        size *= x->entries;
     }
     s->run = s->channels;
     s->flat = s->rank;
     for (int64_t whole, out, lanes; s->flat == s->rank || (s->flat > 0 && s->run < LONG_RUN); s->run = whole, s->flat--) {
         const window_axis *x = &s->axis[s->flat - 1];
         out = s->flat - 1 == s->cut ? s->slab : x->out;
-        whole = s->run + (out - 1) * x->apart;
+        whole = s->run + (out - 1) * x->entry_stride;
         lanes = s->run < 32 ? s->run : 32;
         if (s->flat < s->rank && whole * lanes > 64 * useful * out)
             break;
@@ -307,13 +307,13 @@ static void plan_runs(mf_build *b, window_step *s)
     }
     for (int i = s->rank - 1; i >= 0; i--) {
         window_axis *x = &s->axis[i];
-        x->phase_apart = apart;
-        apart *= x->phases;
+        x->phase_stride = size;
+        size *= x->phases;
         x->offsets = mf_build_get(b, (size_t)x->window, sizeof *x->offsets);
         for (int64_t k = 0; k < x->window && !b->error; k++)
-            x->offsets[k] = k % x->phases * x->phase_apart + k * x->dilation / x->stride * x->apart;
+            x->offsets[k] = k % x->phases * x->phase_stride + k * x->dilation / x->stride * x->entry_stride;
     }
-    s->laid = apart;
+    s->laid = size;
 }
 
 static void plan_tasks(window_step *s, const mf_type *to)

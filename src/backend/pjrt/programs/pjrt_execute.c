@@ -18,7 +18,7 @@ typedef struct call {
     pjrt_executable *x;
     pjrt_client *client;
     mf_array *const *in;
-    void *room;                     /* storage of the lists below */
+    void *lists;                    /* storage of the lists below */
     int in_count, out_count, gives; /* per replica: results, and the report if there is one */
     argument *arguments;            /* by replica, by input */
     void **given;                   /* their buffers: what the plugin sees */
@@ -286,16 +286,16 @@ static mf_error_object *make_results(const call *c, mf_future *f, mf_array **out
 /* ---- the call */
 
 /* Zeroed working memory, one block that the executable keeps from call to call. */
-static bool make_room(call *c)
+static bool make_lists(call *c)
 {
     size_t replicas = (size_t)c->x->replicas, in = replicas * (size_t)c->in_count, out = replicas * (size_t)c->gives;
     size_t bytes = in * (sizeof *c->arguments + sizeof *c->given) + out * sizeof *c->results +
                    replicas * (2 * sizeof *c->rows + sizeof *c->events) + (size_t)c->in_count * sizeof *c->kept;
-    c->room = atomic_exchange(&c->x->room, NULL);
-    c->room = c->room ? c->room : mf_alloc(bytes + 1);
-    if (!c->room)
+    c->lists = atomic_exchange(&c->x->lists, NULL);
+    c->lists = c->lists ? c->lists : mf_alloc(bytes + 1);
+    if (!c->lists)
         return false;
-    c->arguments = memset(c->room, 0, bytes);
+    c->arguments = memset(c->lists, 0, bytes);
     c->given = (void **)(c->arguments + in);
     c->results = c->given + in;
     c->rows = (void ***)(c->results + out);
@@ -308,16 +308,16 @@ static bool make_room(call *c)
     return true;
 }
 
-static void free_room(const call *c)
+static void free_lists(const call *c)
 {
-    if (!c->room)
+    if (!c->lists)
         return;
     for (int i = 0; i < c->x->replicas * c->gives; i++)
         pjrt_destroy(c->client, PJRT_BUFFER_DESTROY, c->results[i]);
     for (int i = 0; i < c->x->replicas * c->in_count; i++)
         if (!c->arguments[i].of)
             pjrt_destroy(c->client, PJRT_BUFFER_DESTROY, c->arguments[i].buffer);
-    mf_free(atomic_exchange(&c->x->room, c->room));
+    mf_free(atomic_exchange(&c->x->lists, c->lists));
 }
 
 /* Executes on `count` devices from `replica` on: all of them, or one. */
@@ -333,12 +333,12 @@ static mf_error_object *execute(const call *c, int replica, int count)
         .argument_count = (size_t)c->in_count,
         .outputs = (void **const *)(c->rows + c->x->replicas + replica),
         .events = c->events + replica,
-        .device = c->x->replicas == 1 || c->x->apart ? c->client->devices[device_of(c, replica)] : NULL,
+        .device = c->x->replicas == 1 || c->x->one_replica_each ? c->client->devices[device_of(c, replica)] : NULL,
     };
     return pjrt_call(c->client, PJRT_LOADED_EXECUTE, NULL, &ask);
 }
 
-static mf_error_object *execute_apart(const call *c)
+static mf_error_object *execute_each_replica(const call *c)
 {
     mf_error_object *error = NULL;
     for (int r = 0; r < c->x->replicas && !error; r++)
@@ -357,7 +357,7 @@ static mf_error_object *start(const call *c)
     if (meets)
         pthread_mutex_lock(&c->client->calls);
     pjrt_enter_flight(c->client, meets);
-    mf_error_object *error = c->x->apart ? execute_apart(c) : execute(c, 0, c->x->replicas);
+    mf_error_object *error = c->x->one_replica_each ? execute_each_replica(c) : execute(c, 0, c->x->replicas);
     if (error)
         pjrt_leave_flight(c->client, meets);
     if (meets)
@@ -459,11 +459,11 @@ mf_error_object *pjrt_run_on(mf_executable *base, mf_array *const *in, int devic
         c.device = device;
     if (x->named || x->stacked)
         c.device = x->devices[0];
-    mf_error_object *error = make_room(&c) ? begin(&c) : mf_error_out_of_memory();
+    mf_error_object *error = make_lists(&c) ? begin(&c) : mf_error_out_of_memory();
     if (!error) {
         keep_shared(&c);
         error = run(&c, out);
     }
-    free_room(&c);
+    free_lists(&c);
     return error;
 }

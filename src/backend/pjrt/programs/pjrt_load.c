@@ -16,7 +16,7 @@ static void executable_destroy(mf_object *o)
 {
     pjrt_executable *x = (pjrt_executable *)o;
     pjrt_destroy(pjrt_client_of(x->base.client), PJRT_LOADED_DESTROY, x->loaded);
-    mf_free(atomic_load(&x->room));
+    mf_free(atomic_load(&x->lists));
     mf_free((void *)x->where);
     mf_drop(x->findings);
     mf_drop(x->stacked);
@@ -151,7 +151,7 @@ static void put_switch(mf_text *t, const char *name, bool on)
 static void put_options(mf_text *t, const pjrt_executable *x)
 {
     mf_text build = { 0 }, assignment = { 0 }, computation = { 0 }, ids = { 0 };
-    int replicas = x->apart ? 1 : x->replicas;
+    int replicas = x->one_replica_each ? 1 : x->replicas;
     put_field(&build, 4, (uint64_t)replicas);
     put_field(&build, 5, 1);
     if (replicas > 1) {
@@ -198,8 +198,8 @@ static void read_replicas(pjrt_executable *x, const mf_text *code)
 {
     char *count = find(code, "mhlo.num_replicas = ");
     x->meets = x->replicas > 1 && (find(code, "replica_groups") || find(code, "source_target_pairs"));
-    x->apart = x->replicas > 1 && x->map && count && !x->meets && !find(code, "replica_id");
-    if (!x->apart)
+    x->one_replica_each = x->replicas > 1 && x->map && count && !x->meets && !find(code, "replica_id");
+    if (!x->one_replica_each)
         return;
     count += strlen("mhlo.num_replicas = ");
     *count++ = '1';

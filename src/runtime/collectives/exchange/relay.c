@@ -239,7 +239,7 @@ static int post(mf_exchange *x, bool really)
 }
 
 /* Allocates memory for what this step brings; false: memory is out. */
-static bool make_room(const mf_exchange *x)
+static bool allocate(const mf_exchange *x)
 {
     mf_relay *r = x->relay;
     mf_subtree nodes[MF_RELAY_NODES];
@@ -306,7 +306,7 @@ int mf_relay_messages(mf_exchange *x)
     int last = mf_relay_steps(r->processes), count = 0;
     while (!count && ++r->step < last)
         count = post(x, false);
-    return !count || make_room(x) ? count : -1;
+    return !count || allocate(x) ? count : -1;
 }
 
 void mf_relay_post(mf_exchange *x) { post(x, true); }

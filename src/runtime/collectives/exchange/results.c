@@ -139,13 +139,13 @@ bool mf_exchange_reduce(const mf_exchange *x, int k, mf_register *sum)
         return true;
     }
     bool wide = mf_partial_dtype(e) != type->dtype;
-    mf_register room = { 0 };
+    mf_register wide_sum = { 0 };
     shared_partials p = { x, k };
-    if (!mf_register_new(sum, type->bytes) || (wide && !mf_register_new(&room, mf_partial_bytes(e))))
+    if (!mf_register_new(sum, type->bytes) || (wide && !mf_register_new(&wide_sum, mf_partial_bytes(e))))
         return false;
-    const unsigned char *all = mf_combine_frontiers(x, k, type->size, partial_at, &p, wide ? room.data : sum->data);
+    const unsigned char *all = mf_combine_frontiers(x, k, type->size, partial_at, &p, wide ? wide_sum.data : sum->data);
     if (all && all != sum->data)
         mf_convert(type->dtype, sum->data, mf_partial_dtype(e), all, type->size);
-    mf_register_release(&room);
+    mf_register_release(&wide_sum);
     return all;
 }

@@ -28,7 +28,7 @@ bool mf_ownership_line(mf_ownership *o, const mf_comm *c, int64_t device, int64_
 bool mf_ownership_list(mf_ownership *o, const mf_comm *c, int64_t count, int (*device)(const void *context, int64_t rank),
                        const void *context)
 {
-    int64_t room = 0;
+    int64_t capacity = 0;
     mf_owned_run *list = NULL;
     int direction = 0;
     *o = (mf_ownership){ .count = count, .ordered = true, .comm = c };
@@ -39,9 +39,9 @@ bool mf_ownership_list(mf_ownership *o, const mf_comm *c, int64_t count, int (*d
             o->count = 0;
         if (process < 0 || process == before)
             continue;
-        if (o->runs == room) {
-            room = room ? 2 * room : 16;
-            mf_owned_run *more = mf_realloc(list, (size_t)room * sizeof *list);
+        if (o->runs == capacity) {
+            capacity = capacity ? 2 * capacity : 16;
+            mf_owned_run *more = mf_realloc(list, (size_t)capacity * sizeof *list);
             if (!more) {
                 mf_free(list);
                 return false;

@@ -458,7 +458,7 @@ static uint64_t *variance_inside(const mf_program *p, const mf_axis_env *env, co
     return mask;
 }
 
-static bool make_room(mf_schedule *s, orderer *o)
+static bool allocate_orderer(mf_schedule *s, orderer *o)
 {
     const mf_program *p = s->program;
     size_t eqns = (size_t)p->eqn_count + 1, vars = (size_t)p->var_count + 1;
@@ -479,7 +479,7 @@ mf_error_object *mf_schedule_make(mf_schedule *s, const mf_segment_compiler *com
 {
     orderer o = { .s = s, .arena = arena, .left = p->eqn_count, .bucket = bucket };
     *s = (mf_schedule){ .program = p, .compiler = compiler, .env = env, .spread = bucket > 0 };
-    if (!make_room(s, &o))
+    if (!allocate_orderer(s, &o))
         return mf_error_out_of_memory();
     for (int i = 0; i < p->var_count; i++)
         s->made_by[i] = o.maker[i] = -1;

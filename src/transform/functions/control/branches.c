@@ -88,8 +88,9 @@ mf_program *mf_shared_program(const mf_shared *u, const mf_shared *cells, const 
     int captures = u->captures.count, leaves = cells->cell_types.count;
     mf_builder b;
     mf_builder_init(&b, env);
-    size_t room = (size_t)(p->in_count + p->out_count + captures + leaves + operands) + 1;
-    mf_variable **shared = mf_calloc(room, sizeof *shared), **in = mf_calloc(room, sizeof *in), **out = mf_calloc(room, sizeof *out);
+    size_t capacity = (size_t)(p->in_count + p->out_count + captures + leaves + operands) + 1;
+    mf_variable **shared = mf_calloc(capacity, sizeof *shared), **in = mf_calloc(capacity, sizeof *in),
+                **out = mf_calloc(capacity, sizeof *out);
     mf_program *q = NULL;
     if (shared && in && out) {
         for (int i = 0; i < captures; i++)
@@ -127,7 +128,7 @@ mf_program *mf_shared_program(const mf_shared *u, const mf_shared *cells, const 
 
 mf_error_object *mf_values_append(mf_values *out, const mf_value *more, int count)
 {
-    if (!mf_vector_room(out, count))
+    if (!mf_vector_reserve(out, count))
         return mf_error_out_of_memory();
     if (count)
         memcpy(out->at + out->count, more, (size_t)count * sizeof *more);

@@ -23,9 +23,9 @@ static mf_traced *trace_body(mf_function function, const mf_value *arguments, in
 {
     mf_function_object *f = mf_function_of(function, error);
     mf_signature s;
-    MF_LEAVES(room);
+    MF_LEAVES(storage);
     if (f)
-        *error = mf_signature_make(&s, &room, f, arguments, count);
+        *error = mf_signature_make(&s, &storage, f, arguments, count);
     mf_traced *t = *error ? NULL : mf_function_trace(f, &s, error);
     if (t)
         *error = refuse_statics(f, t);

@@ -8,8 +8,8 @@ static int64_t or1(int64_t n) { return n ? n : 1; }
 static int64_t out_size(const mf_dnnl_conv *c, int i)
 {
     int64_t window = (c->kernel[i] - 1) * or1(c->dilation[i]) + 1;
-    int64_t room = c->in[i] + c->pad_low[i] + c->pad_high[i] - window;
-    return room < 0 ? 0 : room / or1(c->stride[i]) + 1;
+    int64_t extent = c->in[i] + c->pad_low[i] + c->pad_high[i] - window;
+    return extent < 0 ? 0 : extent / or1(c->stride[i]) + 1;
 }
 
 /* Strides of N-spatial-C data, listed {n, c, spatial...}. */

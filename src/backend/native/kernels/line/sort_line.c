@@ -84,7 +84,7 @@ static bool is_64(mf_dtype dtype) { return dtype == MF_F64 || dtype == MF_I64 ||
 
 /* ---- sorting one kind of element; KEY gives its unsigned key, of `bytes` bytes */
 
-/* Sorts a, with b as room; returns whichever of the two holds the result. */
+/* Sorts a, with b as workspace; returns whichever of the two holds the result. */
 #define SORT(name, type, KEY, bytes)                                                               \
     static void place_##name(type *a, int64_t i, type x) /* among i in order, behind its equals */ \
     {                                                                                              \
@@ -117,9 +117,9 @@ static bool is_64(mf_dtype dtype) { return dtype == MF_F64 || dtype == MF_I64 ||
         return a;                                                                                  \
     }
 
-/* The k least of a, in order, with a and b as room; BEHIND orders pairs by key and position. A bound is chosen that few elements besides
- * those k do not exceed: these are extracted without a branch, and sorted. For small k, the bound is the k-th least of the minima of
- * interleaved groups; else it comes from a sample, and if it was too low, greater elements of the sample are tried. */
+/* The k least of a, in order, with a and b as workspace; BEHIND orders pairs by key and position. A bound is chosen that few elements
+ * besides those k do not exceed: these are extracted without a branch, and sorted. For small k, the bound is the k-th least of the minima
+ * of interleaved groups; else it comes from a sample, and if it was too low, greater elements of the sample are tried. */
 #define LEAST(name, type, BEHIND)                                                                       \
     static type *least_##name(type *restrict a, type *restrict b, int64_t n, int64_t k)                 \
     {                                                                                                   \
@@ -204,9 +204,9 @@ static int key_size(mf_dtype dtype)
 }
 
 /* Sorts the order so far by one more key; first: there is none yet. */
-static void order_narrow(uint32_t *order, bool first, mf_dtype dtype, const char *in, int64_t n, void *room)
+static void order_narrow(uint32_t *order, bool first, mf_dtype dtype, const char *in, int64_t n, void *workspace)
 {
-    uint64_t *a = room, *b = a + n;
+    uint64_t *a = workspace, *b = a + n;
     int size = key_size(dtype);
     if (first)
         first_pairs(a, dtype, in, n);
@@ -218,9 +218,9 @@ static void order_narrow(uint32_t *order, bool first, mf_dtype dtype, const char
         order[i] = (uint32_t)a[i];
 }
 
-static void order_wide(uint32_t *order, bool first, mf_dtype dtype, const char *in, int64_t n, void *room)
+static void order_wide(uint32_t *order, bool first, mf_dtype dtype, const char *in, int64_t n, void *workspace)
 {
-    wide *a = room, *b = a + n;
+    wide *a = workspace, *b = a + n;
     for (int64_t i = 0; i < n; i++) {
         uint32_t at = first ? (uint32_t)i : order[i];
         a[i] = (wide){ key_64(dtype, in + (int64_t)at * 8), at };
@@ -230,7 +230,7 @@ static void order_wide(uint32_t *order, bool first, mf_dtype dtype, const char *
         order[i] = (uint32_t)a[i].position;
 }
 
-size_t mf_sort_room(const mf_dtype *key, int keys, int64_t n)
+size_t mf_sort_workspace_bytes(const mf_dtype *key, int keys, int64_t n)
 {
     size_t pair = sizeof(uint64_t);
     for (int k = 0; k < keys; k++)
@@ -238,24 +238,24 @@ size_t mf_sort_room(const mf_dtype *key, int keys, int64_t n)
     return (size_t)n * (2 * pair + sizeof(uint32_t));
 }
 
-const uint32_t *mf_sort_order(const mf_dtype *key, int keys, const char *const *in, int64_t n, void *room)
+const uint32_t *mf_sort_order(const mf_dtype *key, int keys, const char *const *in, int64_t n, void *workspace)
 {
-    bool wide_keys = mf_sort_room(key, keys, 1) > 2 * sizeof(uint64_t) + sizeof(uint32_t);
-    uint32_t *order = (uint32_t *)(void *)((char *)room + (size_t)n * 2 * (wide_keys ? sizeof(wide) : sizeof(uint64_t)));
+    bool wide_keys = mf_sort_workspace_bytes(key, keys, 1) > 2 * sizeof(uint64_t) + sizeof(uint32_t);
+    uint32_t *order = (uint32_t *)(void *)((char *)workspace + (size_t)n * 2 * (wide_keys ? sizeof(wide) : sizeof(uint64_t)));
     for (int k = keys - 1; k >= 0; k--) {
         if (is_64(key[k]))
-            order_wide(order, k == keys - 1, key[k], in[k], n, room);
+            order_wide(order, k == keys - 1, key[k], in[k], n, workspace);
         else
-            order_narrow(order, k == keys - 1, key[k], in[k], n, room);
+            order_narrow(order, k == keys - 1, key[k], in[k], n, workspace);
     }
     return order;
 }
 
 /* ---- values without positions */
 
-bool mf_sort_values(mf_dtype dtype, const char *in, char *out, int64_t n, void *room)
+bool mf_sort_values(mf_dtype dtype, const char *in, char *out, int64_t n, void *workspace)
 {
-    uint32_t *a = room, *b = a + n, sign = 0x80000000u;
+    uint32_t *a = workspace, *b = a + n, sign = 0x80000000u;
     bool minus_zero = false;
     if (n <= SHORT || (dtype != MF_F32 && dtype != MF_I32 && dtype != MF_U32))
         return false;
@@ -306,18 +306,18 @@ static uint64_t total_64(mf_dtype dtype, const char *p)
     return dtype == MF_F64 ? FLIPPED(u, (uint64_t)1 << 63, UINT64_MAX) : key_64(dtype, p);
 }
 
-void mf_top_k_line(mf_dtype dtype, const char *in, int64_t n, int64_t k, char *values, int32_t *positions, void *room)
+void mf_top_k_line(mf_dtype dtype, const char *in, int64_t n, int64_t k, char *values, int32_t *positions, void *workspace)
 {
     int size = key_size(dtype);
     if (is_64(dtype)) {
-        wide *a = room;
+        wide *a = workspace;
         for (int64_t i = 0; i < n; i++)
             a[i] = (wide){ ~total_64(dtype, in + i * 8), (uint64_t)i };
         a = least_wide(a, a + n, n, k);
         for (int64_t i = 0; i < k; i++)
             positions[i] = (int32_t)a[i].position;
     } else {
-        uint64_t *a = room;
+        uint64_t *a = workspace;
         first_total(a, dtype, in, n);
         for (int64_t i = 0; i < n; i++)
             a[i] ^= (uint64_t)UINT32_MAX << 32;

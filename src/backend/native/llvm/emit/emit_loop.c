@@ -352,7 +352,7 @@ bool mf_ir_may_be_rare(const mf_group *g)
     return false;
 }
 
-void mf_ir_rare_room(mf_ir *ir, int width)
+void mf_ir_rare_memory(mf_ir *ir, int width)
 {
     mf_ir_line(ir, "%%rare.x = alloca [%d x double]", width);
     mf_ir_line(ir, "%%rare.r = alloca [%d x double]", width);
@@ -365,22 +365,22 @@ void mf_ir_loops(mf_ir *ir, const mf_group_plan *plan)
 {
     nest n = { .ir = ir, .plan = plan, .inner = plan->rank - 1, .inner_size = plan->rank ? plan->dims[plan->rank - 1] : 1 };
     size_t count = (size_t)plan->group->count + 1;
-    mf_ir_value *room = mf_arena_alloc(ir->strings, 5 * count * sizeof *room);
+    mf_ir_value *lists = mf_arena_alloc(ir->strings, 5 * count * sizeof *lists);
     n.by = mf_arena_alloc(ir->strings, count * sizeof *n.by);
-    if (!room || !n.by) {
+    if (!lists || !n.by) {
         ir->failed = true;
         return;
     }
-    n.in = room;
-    n.out = room + count;
-    n.once = room + 2 * count;
-    n.start = room + 3 * count;
-    n.value = room + 4 * count;
+    n.in = lists;
+    n.out = lists + count;
+    n.once = lists + 2 * count;
+    n.start = lists + 3 * count;
+    n.value = lists + 4 * count;
     int width = choose_width(plan, n.inner_size);
     mf_text_add(&ir->text, "define void @mf_loop(ptr noalias %%in, ptr noalias %%out, i64 %%from, i64 %%to) #0 {\n");
     mf_ir_label(ir, "entry");
     if (mf_ir_may_be_rare(plan->group))
-        mf_ir_rare_room(ir, width);
+        mf_ir_rare_memory(ir, width);
     emit_entry(&n);
     if (plan->rank > 1)
         emit_rows(&n, width);

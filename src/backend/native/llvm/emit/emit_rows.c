@@ -552,21 +552,21 @@ static void emit_phase(rows *r)
 
 /* ------------------------------------------------------------------ the function */
 
-static bool make_room(rows *r)
+static bool allocate(rows *r)
 {
     size_t nodes = (size_t)r->plan->group.count, values = (size_t)r->plan->value_count;
     r->needed = mf_arena_alloc(r->ir->strings, nodes + 1);
     r->by = mf_arena_alloc(r->ir->strings, (nodes + 1) * sizeof *r->by);
     r->last = mf_arena_alloc(r->ir->strings, (nodes + 1) * sizeof *r->last);
     r->pointer = mf_arena_alloc(r->ir->strings, (values + 1) * sizeof *r->pointer);
-    mf_ir_value *room = mf_arena_alloc(r->ir->strings, (5 * nodes + 1) * sizeof *room);
-    if (!r->needed || !r->by || !r->last || !r->pointer || !room)
+    mf_ir_value *lists = mf_arena_alloc(r->ir->strings, (5 * nodes + 1) * sizeof *lists);
+    if (!r->needed || !r->by || !r->last || !r->pointer || !lists)
         return false;
-    r->start = room;
-    r->broadcast = room + nodes;
-    r->one = room + 2 * nodes;
-    r->value = room + 3 * nodes;
-    r->place = room + 4 * nodes;
+    r->start = lists;
+    r->broadcast = lists + nodes;
+    r->one = lists + 2 * nodes;
+    r->value = lists + 3 * nodes;
+    r->place = lists + 4 * nodes;
     return true;
 }
 
@@ -629,14 +629,14 @@ bool mf_llvm_can_rows(const mf_rows_plan *plan)
 void mf_ir_rows(mf_ir *ir, const mf_rows_plan *plan)
 {
     rows r = { .ir = ir, .plan = plan };
-    if (!make_room(&r)) {
+    if (!allocate(&r)) {
         ir->failed = true;
         return;
     }
     mf_text_add(&ir->text, "define void @mf_loop(ptr noalias %%in, ptr noalias %%buffers, i64 %%from, i64 %%to) #0 {\n");
     mf_ir_label(ir, "entry");
     if (mf_ir_may_be_rare(&plan->group))
-        mf_ir_rare_room(ir, LANES);
+        mf_ir_rare_memory(ir, LANES);
     emit_places(&r);
     emit_pointers(&r);
     find_last(&r);

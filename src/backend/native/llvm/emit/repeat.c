@@ -91,14 +91,14 @@ static mf_ir_vectors leaf(mf_repeat *r, const mf_cells *m, const mf_native_step 
                                    : mf_cells_read(r, m, s->in[plan->loads[i].slot], x->dtype, index, plan->n);
 }
 
-static void make_rare_room(mf_repeat *r, const mf_group *g)
+static void make_rare_memory(mf_repeat *r, const mf_group *g)
 {
-    if (r->has_rare_room || !mf_ir_may_be_rare(g))
+    if (r->has_rare_memory || !mf_ir_may_be_rare(g))
         return;
     mf_repeat_leave(r);
-    mf_ir_rare_room(r->ir, MF_IR_LANES);
+    mf_ir_rare_memory(r->ir, MF_IR_LANES);
     mf_repeat_return(r);
-    r->has_rare_room = true;
+    r->has_rare_memory = true;
 }
 
 /* Emits all nodes for some lanes, then for the next ones, so that few values are live at a time. */
@@ -110,7 +110,7 @@ static void emit_group(mf_repeat *r, mf_cells *m, const mf_native_step *s, const
         mf_repeat_give_up(r);
         return;
     }
-    make_rare_room(r, g);
+    make_rare_memory(r, g);
     for (int i = 0; i < g->count && !r->ir->failed; i++) {
         bool is_leaf = g->nodes[i].kind == MF_NODE_LOAD || g->nodes[i].kind == MF_NODE_IOTA;
         values[i] = is_leaf ? leaf(r, m, s, plan, i) : mf_ir_vectors_new(r->ir, g->nodes[i].dtype, plan->n);

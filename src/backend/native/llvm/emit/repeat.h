@@ -29,7 +29,7 @@ typedef struct mf_cells { /* of one kernel */
 typedef struct mf_repeat { /* the writing of one text */
     mf_ir *ir;
     mf_text *before; /* the text before the outermost loop that is being written; NULL: not in a loop */
-    bool has_rare_room;
+    bool has_rare_memory;
     int held;      /* number of vectors read before the loops */
     int64_t stack; /* bytes */
 } mf_repeat;
