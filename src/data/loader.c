@@ -15,7 +15,7 @@ enum { MOST_PREFETCHED = 4096, MOST_WORKERS = 256 };
 
 /* What open returns if there is no memory for a loader. */
 static struct mf_loader no_loader;
-static _Thread_local bool told_of_no_loader; /* the error of this epoch has been returned, its end not yet */
+static _Thread_local bool returned_no_loader; /* the error of this epoch has been returned, its end not yet */
 
 /* ---- order */
 
@@ -123,7 +123,7 @@ mf_loader *mf_loader_open_source_opt(mf_source *source, const mf_loader_options 
     mf_loader *l = calloc(1, sizeof *l);
     if (!l) {
         mf_source_close(source);
-        told_of_no_loader = false;
+        returned_no_loader = false;
         return &no_loader;
     }
     if (o)
@@ -273,10 +273,10 @@ bool mf_loader_next(mf_loader *l, mf_value *batch)
     MF_LAYER;
     *batch = (mf_value){ 0 };
     if (l == &no_loader) { /* one error for each epoch, as below */
-        told_of_no_loader = !told_of_no_loader;
-        if (told_of_no_loader)
+        returned_no_loader = !returned_no_loader;
+        if (returned_no_loader)
             *batch = out_of_memory();
-        return told_of_no_loader;
+        return returned_no_loader;
     }
     MF_SCOPE;
     if (l->prefetch && is_forked()) {

@@ -29,13 +29,13 @@ mf_value mf_map_regular(const char *path, mf_mapping *m)
 {
     struct stat s = { 0 };
     int fd = mf_open_regular(path);
-    bool told = fd >= 0 && fstat(fd, &s) == 0;
-    void *bytes = told && s.st_size > 0 ? mmap(NULL, (size_t)s.st_size, PROT_READ, MAP_PRIVATE, fd, 0) : NULL;
+    bool known = fd >= 0 && fstat(fd, &s) == 0;
+    void *bytes = known && s.st_size > 0 ? mmap(NULL, (size_t)s.st_size, PROT_READ, MAP_PRIVATE, fd, 0) : NULL;
     int error = errno;
     if (fd >= 0)
         (void)close(fd);
     *m = (mf_mapping){ NULL, 0 };
-    if (!told || bytes == MAP_FAILED) {
+    if (!known || bytes == MAP_FAILED) {
         errno = error;
         return mf_unreadable(path);
     }

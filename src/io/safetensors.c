@@ -46,8 +46,8 @@ static mf_value dict_of(const st_file *f, const st_choice *c)
         return st_out_of_memory(f->path);
     for (size_t i = 0; i < f->count; i++) {
         const st_tensor *t = &f->tensors[i];
-        bool wanted = chosen(c, t->name), told = c->names && !other;
-        if (!wanted && !told)
+        bool wanted = chosen(c, t->name), noticed = c->names && !other;
+        if (!wanted && !noticed)
             continue;
         other |= !wanted;
         pairs[count++] = mf_string(t->name);

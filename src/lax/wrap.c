@@ -57,7 +57,7 @@ static bool is_ready_scalar(const mf_array *a)
 }
 
 /* Whether a is on the host and not on a device that somebody chose, so a conversion of it may be made on the host. */
-static bool is_nowhere(const mf_array *a) { return mf_array_client(a) == &mf_client_cpu && !a->sharding->committed; }
+static bool is_uncommitted(const mf_array *a) { return mf_array_client(a) == &mf_client_cpu && !a->sharding->committed; }
 
 static mf_value convert_scalar(const mf_array *a, mf_dtype dtype, bool weak)
 {
@@ -102,7 +102,7 @@ mf_value mf_convert_value(mf_value x, mf_dtype dtype, bool weak)
     mf_value error = t->weak ? number_too_large(x, dtype) : (mf_value){ 0 };
     if (error.handle)
         return error;
-    if (is_ready_scalar(a) && (a->is_number || is_nowhere(a)))
+    if (is_ready_scalar(a) && (a->is_number || is_uncommitted(a)))
         return convert_scalar(a, dtype, weak);
     return mf_bind(&mf_op_convert_element_type, &(mf_convert_params){ dtype, weak }, 1, x);
 }

@@ -192,8 +192,8 @@ mf_value mf_rope_opt(mf_value x, mf_value positions, const mf_rope_options *o)
     angle = mf_expand_dims(mf_div(angle, o->scale_factor), -2); /* (..., length, 1, depth / 2) */
     mf_value halves = mf_split(x, 2, -1), sine = mf_sin(angle), cosine = mf_cos(angle);
     mf_value first = mf_get(halves, 0), second = mf_get(halves, 1);
-    mf_value turned = mf_list(mf_sub(mf_mul(first, cosine), mf_mul(second, sine)), mf_add(mf_mul(second, cosine), mf_mul(first, sine)));
-    return mf_astype(mf_concatenate(turned, -1), mf_dtype_of(x));
+    mf_value rotated = mf_list(mf_sub(mf_mul(first, cosine), mf_mul(second, sine)), mf_add(mf_mul(second, cosine), mf_mul(first, sine)));
+    return mf_astype(mf_concatenate(rotated, -1), mf_dtype_of(x));
 }
 
 /* ---- linear maps to and from heads: nnx.LinearGeneral */

@@ -297,8 +297,8 @@ mf_value mf_lstsq_opt(mf_value a, mf_value b, const mf_lstsq_options *o)
     mf_value parts = mf_svd(a, .full_matrices = false), s = mf_get(parts, 1), one = mf_ones_like(s);
     mf_value kept = mf_greater_equal(s, mf_mul(mf_slice_in_dim(s, 0, 1, 1, 0), rcond));
     mf_value inverse = mf_where(kept, mf_div(one, mf_where(kept, s, one)), mf_zeros_like(s));
-    mf_value turned = mf_matmul(adjoint(mf_get(parts, 0)), b),
-             scaled = mf_mul(mf_astype(mf_expand_dims(inverse, 1), mf_dtype_of(a)), turned);
+    mf_value projected = mf_matmul(adjoint(mf_get(parts, 0)), b),
+             scaled = mf_mul(mf_astype(mf_expand_dims(inverse, 1), mf_dtype_of(a)), projected);
     mf_value x = mf_matmul(adjoint(mf_get(parts, 2)), scaled), left = squares_left(a, x, b);
     return mf_tuple(vector ? mf_squeeze(x, 1) : x, left, mf_sum(mf_astype(kept, MF_I32)), s);
 }

@@ -10,7 +10,7 @@ enum { MOST_STACKED = 1 << 20 }; /* bytes per loop, without the operands that it
 
 typedef struct lifted {
     const mf_eqn *add, *product; /* product: a dot_general or reduce_sum; NULL: the carry stays */
-    const mf_eqn *turned;        /* the transposition of the product before the addition; or NULL */
+    const mf_eqn *transposition; /* the transposition of the product before the addition; or NULL */
     int result[2];               /* which stacked result of the loop is this operand; -1: it is a stacked input */
 } lifted;
 
@@ -67,10 +67,10 @@ static bool is_sum(const loop *l, int k, lifted *found)
     if (found->add->in[0] != held && found->add->in[1] != held)
         return false;
     const mf_variable *term = found->add->in[found->add->in[0] == held];
-    found->turned = used_once_by(l, term, &mf_op_transpose);
-    term = found->turned ? found->turned->in[0] : term;
+    found->transposition = used_once_by(l, term, &mf_op_transpose);
+    term = found->transposition ? found->transposition->in[0] : term;
     found->product = used_once_by(l, term, &mf_op_dot_general);
-    if (!found->product && !found->turned)
+    if (!found->product && !found->transposition)
         found->product = used_once_by(l, term, &mf_op_reduce_sum);
     for (int i = 0; found->product && i < found->product->in_count; i++)
         if (!can_stack(l, found->product->in[i], dtype))
@@ -122,7 +122,7 @@ static bool look(loop *l)
 static bool is_lifted(const loop *l, const mf_eqn *e)
 {
     for (int k = 0; k < l->scan->carry; k++)
-        if (l->carries[k].product && (l->carries[k].product == e || l->carries[k].turned == e || l->carries[k].add == e))
+        if (l->carries[k].product && (l->carries[k].product == e || l->carries[k].transposition == e || l->carries[k].add == e))
             return true;
     return false;
 }
@@ -207,7 +207,7 @@ static mf_variable *sum_of(loop *l, const lifted *c, mf_variable *const *in, mf_
     const mf_dot_params params = { moved(d->lhs_contract, true), moved(d->rhs_contract, true), moved(d->lhs_batch, false),
                                    moved(d->rhs_batch, false), d->preferred };
     mf_variable *product = mf_emit(l->r->b, &mf_op_dot_general, &params, 2, side[0], side[1]);
-    return c->turned ? mf_emit(l->r->b, &mf_op_transpose, c->turned->params, 1, product) : product;
+    return c->transposition ? mf_emit(l->r->b, &mf_op_transpose, c->transposition->params, 1, product) : product;
 }
 
 static void lift(loop *l, mf_variable **in)

@@ -16,8 +16,8 @@ mf_value(mf_random_multivariate_normal)(mf_value key, mf_value mean, mf_value co
         return mf_make_error(MF_ERROR_SHAPE, "multivariate_normal: at most %d dimensions, not %d", MF_MAX_RANK - 1, shape.rank);
     shape.dims[shape.rank++] = mf_dim(mean, -1);
     mf_value factor = mf_cholesky(mf_astype(cov, dtype)), normals = mf_random_normal(key, shape, dtype);
-    mf_value turned = mf_squeeze(mf_matmul(factor, mf_expand_dims(normals, -1)), -1);
-    return mf_add(mf_astype(mean, dtype), turned);
+    mf_value correlated = mf_squeeze(mf_matmul(factor, mf_expand_dims(normals, -1)), -1);
+    return mf_add(mf_astype(mean, dtype), correlated);
 }
 
 /* The Q factor of a matrix of normal numbers, with the signs that make R's diagonal positive: uniform in the Haar measure. */

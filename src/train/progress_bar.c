@@ -56,7 +56,7 @@ static void draw(const mf_progress *p)
     putchar(']');
 }
 
-static void tell(const mf_progress *p, const char *said, double seconds, bool last)
+static void print(const mf_progress *p, const char *said, double seconds, bool last)
 {
     double done = (double)(p->done - p->before), rate = seconds > 0 ? done * p->per_step / seconds : 0;
     int64_t left = (int64_t)(seconds / done * (double)(p->steps - p->done) + 0.5);
@@ -81,7 +81,7 @@ void mf_progress_step(mf_progress *p, const char *said)
         return;
     p->shown = at;
     p->tenths = tenths;
-    tell(p, said, at - p->started, last);
+    print(p, said, at - p->started, last);
 }
 
 void mf_progress_close(mf_progress *p)

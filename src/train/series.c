@@ -49,9 +49,9 @@ bool mf_series_add(mf_series_list *l, const char *name, double step, double valu
     mf_series *s = find(l, name);
     if (!s)
         return false;
-    if (!s->told)
+    if (!s->has_new)
         forget_from(s, step);
-    s->told = true;
+    s->has_new = true;
     return put(s, step, value);
 }
 

@@ -10,7 +10,7 @@ typedef struct mf_series {
     char *name; /* "train/loss" */
     double *steps, *values;
     int64_t count, capacity;
-    bool told; /* has points of this run */
+    bool has_new; /* has points of this run */
 } mf_series;
 
 typedef struct mf_series_list {

@@ -61,7 +61,7 @@ void *mf_realloc(void *p, size_t bytes) { return mf_alloc_must_fail() ? NULL : r
 void mf_free(void *p) { free(p); }
 
 /* Up to FEW bytes the allocator is tried, since it may have free memory; for more a mapping is tried, as the allocator would need one. */
-bool mf_memory_to_spare(size_t bytes)
+bool mf_memory_suffices(size_t bytes)
 {
     enum { FEW = 1 << 16 };
     void *few = mf_alloc(bytes < FEW ? bytes : FEW);

@@ -16,7 +16,7 @@ char *mf_strdup(const char *s);
 
 /* Whether that many bytes can be allocated; asked before calling a library that cannot handle a lack of memory. Another thread may take
  * them before the call. */
-bool mf_memory_to_spare(size_t bytes);
+bool mf_memory_suffices(size_t bytes);
 /* Whether memory can be written and then made executable. Where the system refuses that (systemd's MemoryDenyWriteExecute, SELinux without
  * execmem), LLVM and oneDNN cannot generate code: they write to a mapping and then change it from writable to executable. */
 bool mf_memory_may_execute(void);

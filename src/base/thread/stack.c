@@ -51,7 +51,7 @@ __attribute__((noinline)) static void grow(void)
 
 static bool is_mapped(uintptr_t frame)
 {
-    if (frame - KERNELS < stack.mapped && mf_memory_to_spare(GROWTH))
+    if (frame - KERNELS < stack.mapped && mf_memory_suffices(GROWTH))
         grow();
     return frame - KERNELS >= stack.mapped;
 }

@@ -43,8 +43,8 @@ mf_value(mf_augment_flip)(mf_value key, mf_value images, double p)
     mf_value error = check_images("mf_augment_flip", images);
     if (error.handle)
         return error;
-    mf_value turned = mf_random_bernoulli(key, p, MF_SHAPE(mf_dim(images, 0), 1, 1, 1));
-    return mf_where(turned, mf_flip(images, 2), images);
+    mf_value flipped = mf_random_bernoulli(key, p, MF_SHAPE(mf_dim(images, 0), 1, 1, 1));
+    return mf_where(flipped, mf_flip(images, 2), images);
 }
 
 /* (n, length): where along an axis each image's square lies. which: 0 for rows, 1 for columns. */

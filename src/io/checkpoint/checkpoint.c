@@ -75,12 +75,12 @@ static int64_t *gather(mf_checkpoint *c, const int64_t *own, int count, mf_statu
     return NULL;
 }
 
-/* The status that follows from those of all processes, the first number of each row of `told`: the own one if it is an error, else
+/* The status that follows from those of all processes, the first number of each row of `reports`: the own one if it is an error, else
  * MF_ERROR_PEER if another process failed. */
-static mf_status judge(mf_checkpoint *c, const int64_t *told, int count, mf_status own, const char *what)
+static mf_status status_of_all(mf_checkpoint *c, const int64_t *reports, int count, mf_status own, const char *what)
 {
     for (int p = 0; p < c->processes && !own; p++)
-        if (told[(size_t)p * (size_t)count])
+        if (reports[(size_t)p * (size_t)count])
             return mf_checkpoint_fail(c, MF_ERROR_PEER,
                                       mf_make_error(MF_ERROR_PEER, "%s: process %d could not %s; it says why", c->folder, p, what));
     return own;
@@ -89,10 +89,10 @@ static mf_status judge(mf_checkpoint *c, const int64_t *told, int count, mf_stat
 mf_status mf_checkpoint_agree(mf_checkpoint *c, mf_status own, const char *what)
 {
     mf_status status;
-    int64_t *told = gather(c, &(int64_t){ own }, 1, &status);
-    if (told)
-        status = judge(c, told, 1, own, what);
-    free(told);
+    int64_t *reports = gather(c, &(int64_t){ own }, 1, &status);
+    if (reports)
+        status = status_of_all(c, reports, 1, own, what);
+    free(reports);
     return own ? own : status;
 }
 
@@ -134,8 +134,8 @@ static const char *leaf_name(const mf_checkpoint *c, int leaf)
     return mf_str(mf_string(name));
 }
 
-/* Exchanges status, slot, id and numbers of rows between all processes; sets c->told. */
-static mf_status tell(mf_checkpoint *c, mf_status own, const char *what)
+/* Exchanges status, slot, id and numbers of rows between all processes; sets c->reports. */
+static mf_status exchange_reports(mf_checkpoint *c, mf_status own, const char *what)
 {
     int count = ROWS + c->leaf_count;
     mf_status status = MF_OK;
@@ -152,14 +152,14 @@ static mf_status tell(mf_checkpoint *c, mf_status own, const char *what)
                                                    mf_str(mf_get(c->leaves, l))));
     }
     mine[STATUS] = own;
-    c->told = gather(c, mine, count, &status);
+    c->reports = gather(c, mine, count, &status);
     free(mine);
-    return c->told ? judge(c, c->told, count, own, what) : own ? own : status;
+    return c->reports ? status_of_all(c, c->reports, count, own, what) : own ? own : status;
 }
 
 static int64_t rows_of(const mf_checkpoint *c, int process, int leaf)
 {
-    return c->told[(size_t)process * (size_t)(ROWS + c->leaf_count) + ROWS + (size_t)leaf];
+    return c->reports[(size_t)process * (size_t)(ROWS + c->leaf_count) + ROWS + (size_t)leaf];
 }
 
 /* The tree c->rows with these leaves instead. */
@@ -294,19 +294,19 @@ mf_status mf_checkpoint_begin(mf_checkpoint *c, const char *folder, mf_value who
         return status;
     if (!status)
         status = mf_is_error(whole) ? mf_block_until_ready(whole) : c->rank == 0 ? choose(c) : MF_OK;
-    status = tell(c, status, "begin to save");
+    status = exchange_reports(c, status, "begin to save");
     if (status)
         return status;
-    c->slot = c->told[SLOT];
-    c->id = c->told[ID];
+    c->slot = c->reports[SLOT];
+    c->id = c->reports[ID];
     c->shards = c->leaf_count ? c->processes : 0;
     return MF_OK;
 }
 
 void mf_checkpoint_end(mf_checkpoint *c)
 {
-    free(c->told);
-    c->told = NULL;
+    free(c->reports);
+    c->reports = NULL;
 }
 
 mf_status(mf_save_checkpoint)(const char *folder, mf_value whole, mf_value rows)
@@ -545,9 +545,9 @@ mf_value mf_load_checkpoint_opt(const char *folder, mf_value whole, mf_value row
         return mf_escape(c.error);
     c.partial = o && o->partial;
     mf_value made = mf_is_error(rows) ? rows : mf_is_error(whole) ? whole : load_index(&c);
-    mf_status status = tell(&c, mf_is_error(made) ? mf_block_until_ready(made) : MF_OK, "read the index");
+    mf_status status = exchange_reports(&c, mf_is_error(made) ? mf_block_until_ready(made) : MF_OK, "read the index");
     for (int p = 0; p < c.processes && !status; p++)
-        if (c.told[(size_t)p * (size_t)(ROWS + c.leaf_count) + ID] != c.id)
+        if (c.reports[(size_t)p * (size_t)(ROWS + c.leaf_count) + ID] != c.id)
             status = mf_checkpoint_fail(
                 &c, MF_ERROR_PEER,
                 mf_make_error(MF_ERROR_PEER, "%s: process %d reads another checkpoint there: it is being saved", folder, p));
@@ -555,6 +555,6 @@ mf_value mf_load_checkpoint_opt(const char *folder, mf_value whole, mf_value row
         made = load(&c, made, whole);
         status = mf_checkpoint_agree(&c, mf_is_error(made) ? mf_block_until_ready(made) : MF_OK, "read its part");
     }
-    free(c.told);
+    free(c.reports);
     return mf_escape(mf_is_error(made) || !status ? made : c.error);
 }

@@ -11,7 +11,7 @@ typedef struct mf_checkpoint {
     mf_value rows, leaves; /* of rows */
     int leaf_count, processes, rank;
     int64_t slot, id, shards; /* shards: 0 if there are no rows */
-    int64_t *told;            /* for each process: its status, slot, id, and numbers of rows of each leaf */
+    int64_t *reports;         /* for each process: its status, slot, id, and numbers of rows of each leaf */
     bool partial;             /* when loading, the file may have leaves that are not requested */
     mf_value error;           /* the first error; unset if it was reported elsewhere */
 } mf_checkpoint;

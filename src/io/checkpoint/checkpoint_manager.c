@@ -314,7 +314,7 @@ static mf_status own_part(mf_checkpoint_manager *m)
 }
 
 /* Collective. Waits for the save in progress, if there is one, and returns its status. */
-static mf_status settle(mf_checkpoint_manager *m)
+static mf_status finish_save(mf_checkpoint_manager *m)
 {
     if (!m->active)
         return MF_OK;
@@ -379,7 +379,7 @@ static mf_status hand_over(mf_checkpoint_manager *m, mf_value tree, mf_value row
     if (m->threaded)
         return MF_OK;
     write_own(m);
-    return settle(m);
+    return finish_save(m);
 }
 
 mf_status mf_checkpoint_manager_save_opt(mf_checkpoint_manager *m, int64_t step, mf_value tree, const mf_checkpoint_save_options *o)
@@ -395,7 +395,7 @@ mf_status mf_checkpoint_manager_save_opt(mf_checkpoint_manager *m, int64_t step,
     if (step % interval && !(o && o->force))
         return MF_OK;
     mf_value rows = o && o->rows.handle ? o->rows : mf_none();
-    status = settle(m);
+    status = finish_save(m);
     if (!status && !(status = begin_step(m, step, tree, rows)))
         return hand_over(m, tree, rows);
     return status;
@@ -406,7 +406,7 @@ mf_status mf_checkpoint_manager_wait(mf_checkpoint_manager *m)
     MF_LAYER;
     MF_SCOPE;
     mf_status status = check(m);
-    return status ? status : settle(m);
+    return status ? status : finish_save(m);
 }
 
 mf_status mf_checkpoint_manager_close(mf_checkpoint_manager *m)
@@ -415,7 +415,7 @@ mf_status mf_checkpoint_manager_close(mf_checkpoint_manager *m)
     MF_SCOPE;
     if (!m || m == &no_manager || is_forked())
         return m && is_forked() ? mf_block_until_ready(mf_none()) : MF_OK;
-    mf_status status = settle(m);
+    mf_status status = finish_save(m);
     if (m->error.handle)
         mf_release(m->error);
     (void)pthread_mutex_destroy(&m->lock);
@@ -433,7 +433,7 @@ int64_t mf_checkpoint_manager_latest_step(mf_checkpoint_manager *m)
     MF_SCOPE;
     if (check(m))
         return -1;
-    (void)settle(m);
+    (void)finish_save(m);
     int64_t step = m->rank == 0 ? newest(m->folder) : -1;
     if (m->processes > 1)
         return mf_item_i64(mf_broadcast_one_to_all(mf_from_host(MF_I64, MF_SHAPE(1), &step)));
@@ -454,7 +454,7 @@ mf_value mf_checkpoint_manager_restore_opt(mf_checkpoint_manager *m, int64_t ste
     if (step < 0)
         step = mf_checkpoint_manager_latest_step(m);
     else
-        (void)settle(m);
+        (void)finish_save(m);
     if (step < 0)
         return mf_escape(mf_make_error(MF_ERROR_IO, "%s: there is no complete checkpoint", m->folder));
     if (snprintf(path, sizeof path, "%s/%lld", m->folder, (long long)step) >= PATH)

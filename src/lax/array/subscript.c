@@ -150,7 +150,7 @@ static mf_value part_view(const mf_array *a, const steps *s)
 }
 
 /* Reverses the remaining dimensions that have a negative step. */
-static mf_value turned(mf_value x, const steps *s)
+static mf_value reverse_axes(mf_value x, const steps *s)
 {
     int64_t axes[MF_RANK];
     int count = 0, rank = 0;
@@ -272,7 +272,7 @@ static mf_value indexed(mf_value x, const mf_value *path, int count, int64_t mod
         index[rank] = s.kind[i] >= STEP_TRACED ? s.index[i] : (mf_value){ 0 };
         kind[rank++] = s.kind[i];
     }
-    x = turned(part(x, &s), &s);
+    x = reverse_axes(part(x, &s), &s);
     if (mode == GATHER_IN_BOUNDS && mf_value_type(x)) {
         x = pick_traced(x, kind, index);
         for (int i = 0; i < rank; i++)

@@ -127,7 +127,7 @@ static mf_value check_elements(scan *s, mf_value leaves)
     return mf_none();
 }
 
-static mf_value turned(const scan *s, mf_value leaves)
+static mf_value flip_all(const scan *s, mf_value leaves)
 {
     mf_value *items = calloc((size_t)s->count, sizeof *items);
     for (int i = 0; items && i < s->count; i++)
@@ -147,10 +147,10 @@ static mf_value whole(const void *context, mf_function f, const mf_value *argume
     mf_value wrong = check_elements(&s, leaves);
     if (mf_is_error(wrong))
         return wrong;
-    mf_value out = prefixes(&s, o->reverse ? turned(&s, leaves) : leaves);
+    mf_value out = prefixes(&s, o->reverse ? flip_all(&s, leaves) : leaves);
     if (mf_is_error(out))
         return out;
-    return mf_tree_unflatten(s.like, o->reverse ? turned(&s, out) : out);
+    return mf_tree_unflatten(s.like, o->reverse ? flip_all(&s, out) : out);
 }
 
 mf_value mf_associative_scan_opt(mf_function f, mf_value elems, const mf_associative_scan_options *o)

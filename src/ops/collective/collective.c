@@ -200,8 +200,8 @@ static mf_hlo_value ordered_bits(mf_hlo *h, mf_hlo_value bits)
 {
     mf_dtype d = bits.type->dtype;
     mf_hlo_value zero = h_full(h, bits.type, 0), rest = h_identity(h, MF_REDUCE_MIN, mf_type_scalar(d, false));
-    mf_hlo_value turned = h_binary(h, "xor", bits, h_broadcast(h, rest, bits.type, mf_ints_of(0)));
-    return h_select(h, h_compare(h, "LT", false, bits, zero), turned, bits);
+    mf_hlo_value flipped = h_binary(h, "xor", bits, h_broadcast(h, rest, bits.type, mf_ints_of(0)));
+    return h_select(h, h_compare(h, "LT", false, bits, zero), flipped, bits);
 }
 
 /* Converts floats whose extremum is wanted to integers, because plugins may lose a NaN or choose either of 0 and -0. A NaN becomes the

@@ -215,8 +215,8 @@ static const char *name_for_sum(const mf_pmap_params *m)
 
 /* Inside the map: divides the cotangents of results that are the same everywhere by the axis size on the way in, and sums the cotangents of
  * operands that are the same everywhere on the way out. plain: the number of t's inputs that are not cotangents. */
-static mf_program *settle(const mf_pmap_params *m, const mf_program *t, const mf_axis_env *env, int plain, const bool *has,
-                          const bool *gives, mf_error_object **error)
+static mf_program *sum_unmapped_cotangents(const mf_pmap_params *m, const mf_program *t, const mf_axis_env *env, int plain, const bool *has,
+                                           const bool *gives, mf_error_object **error)
 {
     mf_builder b;
     mf_builder_init(&b, env);
@@ -245,7 +245,7 @@ static mf_program *transposed_body(mf_builder *b, const mf_pmap_params *m, const
     mf_error_object *error = NULL;
     const mf_axis_env *env = inner_env(m, b->env);
     mf_program *t = mf_transpose_program(m->program, env, linear, has, gives, &error);
-    mf_program *p = t ? settle(m, t, env, plain, has, gives, &error) : NULL;
+    mf_program *p = t ? sum_unmapped_cotangents(m, t, env, plain, has, gives, &error) : NULL;
     mf_drop(t);
     if (!p)
         nested_fail(b, error);

@@ -115,12 +115,12 @@ static void qr_round(mf_hlo *h, const mf_hlo_value *state, mf_hlo_value *next)
     mf_hlo_value rows = hm_index(h, t, row_axis), columns = hm_index(h, t, column_axis), index = hm_index(h, vector, row_axis);
     mf_hlo_value k = hm_all(h, state[0], rows.type), here = hm_compare(h, "EQ", columns, k);
     reflector r = reflect(h, hm_picked(h, here, a, column_axis), index, hm_all(h, state[0], index.type));
-    mf_hlo_value v = hm_column(h, r.v, t), turned = hm_conjugate(h, r.v);
+    mf_hlo_value v = hm_column(h, r.v, t), conjugate = hm_conjugate(h, r.v);
     mf_hlo_value along = hm_row(h, hm_sum(h, hm_times(h, hm_conjugate(h, v), a), row_axis), t);
     a = hm_minus(h, a, hm_times(h, hm_all(h, hm_conjugate(h, r.tau), t), hm_times(h, v, along)));
     next[1] = h_select(h, hm_and(h, here, hm_compare(h, "EQ", rows, k)), hm_all(h, r.beta, t), a);
     along = hm_column(h, hm_sum(h, hm_times(h, q, hm_row(h, r.v, square)), column_axis), square);
-    next[2] = hm_minus(h, q, hm_times(h, hm_all(h, r.tau, square), hm_times(h, along, hm_row(h, turned, square))));
+    next[2] = hm_minus(h, q, hm_times(h, hm_all(h, r.tau, square), hm_times(h, along, hm_row(h, conjugate, square))));
 }
 
 void hm_qr(mf_hlo *h, mf_hlo_value *a, mf_hlo_value *q)

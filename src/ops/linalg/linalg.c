@@ -82,10 +82,10 @@ MF_HLO_RULE(cholesky_hlo)
     }
     for (int i = 0; i < n; i++)
         order[i] = i < n - 2 ? i : 2 * n - 3 - i;
-    mf_hlo_value turned = h_op(h, "transpose", t, in, 1, "permutation = %s", h_array(h, order, n));
+    mf_hlo_value transposed = h_op(h, "transpose", t, in, 1, "permutation = %s", h_array(h, order, n));
     if (mf_dtype_is_complex(t->dtype))
-        turned = h_conjugate(h, turned);
-    mf_hlo_value half = h_binary(h, "multiply", h_binary(h, "add", in[0], turned), h_full(h, t, 0.5));
+        transposed = h_conjugate(h, transposed);
+    mf_hlo_value half = h_binary(h, "multiply", h_binary(h, "add", in[0], transposed), h_full(h, t, 0.5));
     mf_hlo_value l = h_op(h, "cholesky", t, &half, 1, "lower = true");
     mf_hlo_value lower = h_compare(h, "GE", false, h_iota(h, places, n - 2), h_iota(h, places, n - 1));
     out[0] = h_select(h, lower, l, h_full(h, t, 0));

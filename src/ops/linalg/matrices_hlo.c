@@ -132,8 +132,8 @@ mf_hlo_value hm_adjoint(mf_hlo *h, mf_hlo_value x)
     int64_t order[MF_RANK];
     for (int i = 0; i < t->rank; i++)
         order[i] = i < t->rank - 2 ? i : 2 * t->rank - 3 - i;
-    const mf_type *turned = hm_matrix(h, t, t->dims[t->rank - 1], t->dims[t->rank - 2]);
-    return hm_conjugate(h, h_op(h, "transpose", turned, &x, 1, "permutation = %s", h_array(h, order, t->rank)));
+    const mf_type *transposed = hm_matrix(h, t, t->dims[t->rank - 1], t->dims[t->rank - 2]);
+    return hm_conjugate(h, h_op(h, "transpose", transposed, &x, 1, "permutation = %s", h_array(h, order, t->rank)));
 }
 
 /* ---- rounds */

@@ -231,11 +231,11 @@ static mf_error_object *run_with_cells(mf_traced *t, mf_executable *x, mf_array 
         return error;
     *ran = true;
     error = mf_executable_run(x, in, claims.moved, out);
-    mf_claims_settle(&claims, t, in, error ? NULL : out, error);
+    mf_claims_release(&claims, t, in, error ? NULL : out, error);
     if (!error && (error = store_cells(t, out, &claims)))
         for (int i = 0; i < t->program->out_count; i++)
             mf_drop(out[i]);
-    mf_claims_end(&claims);
+    mf_claims_free(&claims);
     return error;
 }
 
@@ -274,7 +274,7 @@ static mf_error_object *run_traced(mf_traced *t, mf_executable *first, const mf_
     const mf_client *client = named ? named : mf_client_default();
     mf_moved_operands moved = { 0, NULL };
     if (!error && !mf_operands_are_on(client, in, count))
-        error = mf_operands_settle(named, in, count, &client, &moved);
+        error = mf_operands_place(named, in, count, &client, &moved);
     if (error)
         return error;
     error = run_there(t, first, client, in, donated, held, result, ran);
@@ -339,7 +339,7 @@ static mf_value apply_donating(const mf_function_object *f, const mf_signature *
 }
 
 /* Tells the processes that would have taken part in this call, as far as they are known. */
-static void tell_others(mf_function_object *f, mf_error_object *error)
+static void report_to_others(mf_function_object *f, mf_error_object *error)
 {
     if (mf_comm_fail_expected(error))
         return;
@@ -379,7 +379,7 @@ static mf_value call_traced(mf_function_object *f, const mf_value *arguments, in
     if (error)
         mf_error_set_address(error, mf_entry_location());
     if (error && !mf_trace_current())
-        tell_others(f, error);
+        report_to_others(f, error);
     return error ? mf_value_new(error) : result;
 }
 

@@ -24,7 +24,7 @@ static bool is_any_worth_taking(const mf_traced *t)
     return false;
 }
 
-void mf_claims_end(mf_claims *c)
+void mf_claims_free(mf_claims *c)
 {
     if (c->at != c->few)
         mf_free(c->at);
@@ -42,7 +42,7 @@ static bool reserve(mf_claims *c, const mf_traced *t)
     c->moved = inputs <= 64 ? memset(c->flags, 0, inputs) : mf_calloc(inputs, sizeof *c->moved);
     if (c->at && c->moved)
         return true;
-    mf_claims_end(c);
+    mf_claims_free(c);
     return false;
 }
 
@@ -73,7 +73,7 @@ static bool is_lost(const mf_cell_claim *claim, mf_array *const *in, int count)
     return false;
 }
 
-void mf_claims_settle(mf_claims *c, const mf_traced *t, mf_array *const *in, mf_array *const *out, mf_error_object *error)
+void mf_claims_release(mf_claims *c, const mf_traced *t, mf_array *const *in, mf_array *const *out, mf_error_object *error)
 {
     if (!c->at)
         return;
@@ -89,7 +89,7 @@ void mf_claims_settle(mf_claims *c, const mf_traced *t, mf_array *const *in, mf_
             claim->next = &mf_error_out_of_memory()->object;
         next += s ? s->leaf_count : 0;
     }
-    mf_cells_settle(c->at, t->cell_count);
+    mf_cells_release(c->at, t->cell_count);
     for (int i = 0; i < t->cell_count; i++)
         mf_drop(c->at[i].next);
 }

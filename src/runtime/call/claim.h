@@ -14,8 +14,8 @@ typedef struct mf_claims {
  * An error is an operand's; then nothing is claimed. */
 mf_error_object *mf_claims_begin(mf_claims *c, const mf_traced *t, const mf_executable *x, mf_array *const *in, mf_object *const *held);
 /* The run has begun, and `out` are its results; or it has failed with `error`, and `out` is NULL. Claimed cells get their next values. */
-void mf_claims_settle(mf_claims *c, const mf_traced *t, mf_array *const *in, mf_array *const *out, mf_error_object *error);
+void mf_claims_release(mf_claims *c, const mf_traced *t, mf_array *const *in, mf_array *const *out, mf_error_object *error);
 bool mf_claims_took(const mf_claims *c, int cell);
-void mf_claims_end(mf_claims *c); /* after settling; frees memory */
+void mf_claims_free(mf_claims *c); /* after mf_claims_release */
 
 #endif

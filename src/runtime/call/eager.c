@@ -235,7 +235,7 @@ mf_error_object *mf_dispatch_op(const mf_client *named, const mf_op *op, const v
     if (!there)
         return mf_error_out_of_memory();
     memcpy(there, in, (size_t)in_count * sizeof *there);
-    mf_error_object *error = mf_operands_settle(named, there, in_count, &client, &moved);
+    mf_error_object *error = mf_operands_place(named, there, in_count, &client, &moved);
     if (!error) {
         error = run_op(client, op, params, there, in_count, out, out_count);
         mf_operands_restore(&moved, there, NULL);

@@ -34,7 +34,7 @@ static mf_error_object *choose(const mf_client *named, mf_array *const *in, int 
     return NULL;
 }
 
-mf_error_object *mf_operands_settle(const mf_client *named, mf_array **in, int count, const mf_client **client, mf_moved_operands *moved)
+mf_error_object *mf_operands_place(const mf_client *named, mf_array **in, int count, const mf_client **client, mf_moved_operands *moved)
 {
     *moved = (mf_moved_operands){ 0, NULL };
     mf_error_object *error = choose(named, in, count, client);

@@ -22,7 +22,7 @@ static inline bool mf_operands_are_on(const mf_client *client, mf_array *const *
 /* Chooses where a call runs: on `named`, else on the client of the committed operands, else on the default one. Operands on other
  * clients that are not committed are replaced in `in` by copies. An error names two clients, or is an operand's; then nothing is
  * replaced. */
-mf_error_object *mf_operands_settle(const mf_client *named, mf_array **in, int count, const mf_client **client, mf_moved_operands *moved);
+mf_error_object *mf_operands_place(const mf_client *named, mf_array **in, int count, const mf_client **client, mf_moved_operands *moved);
 /* Undoes the replacement. donated (may be NULL), by operand: the call was given it and used the copy, so the original is deleted. */
 void mf_operands_restore(mf_moved_operands *moved, mf_array **in, const bool *donated);
 

@@ -1,5 +1,5 @@
 /* Which processes there are, and which devices each of them has. Invariants: devices are numbered process by process; whether this
- * process is one of several is settled once, at the first use of a device or a map; the communicator stays allocated, also after
+ * process is one of several is determined once, at the first use of a device or a map; the communicator stays allocated, also after
  * leaving. */
 #include "runtime/comm.h"
 
@@ -73,7 +73,7 @@ static bool was_launched(mf_join_options *how)
 }
 
 /* mpirun binds each process to one core unless told otherwise. */
-static void tell_of_binding(const mf_join_options *how, const mf_comm *c)
+static void warn_of_binding(const mf_join_options *how, const mf_comm *c)
 {
     if (how->launcher && c->rank == 0 && mf_bound_core_count() == 1 && mf_machine_share() > 1)
         mf_warn("%s has bound this process to one core, which all its devices share, where there are %d for each: --bind-to none, or "
@@ -84,7 +84,7 @@ static void tell_of_binding(const mf_join_options *how, const mf_comm *c)
 /* ------------------------------------------------------------------ joining */
 
 /* Joins, or finds that this process is alone. The lock is held. */
-static void settle(mf_join_options *how)
+static void join(mf_join_options *how)
 {
     bool launched = was_launched(how);
     if (!launched && !how->communicator) {
@@ -96,7 +96,7 @@ static void settle(mf_join_options *how)
     how->devices = mf_own_cpu_device_count();
     process.failure = mf_comm_join(how, &process.comm);
     if (!process.failure)
-        tell_of_binding(how, process.comm);
+        warn_of_binding(how, process.comm);
     atomic_store_explicit(&process.state, process.failure ? FAILED : JOINED, memory_order_release);
 }
 
@@ -106,7 +106,7 @@ mf_comm *mf_comm_of_process(void)
     if (state == UNKNOWN && !mf_process_forked()) {
         pthread_mutex_lock(&process.lock);
         if (atomic_load(&process.state) == UNKNOWN)
-            settle(&(mf_join_options){ .initialization_timeout = TIMEOUT, .timeout = TIMEOUT });
+            join(&(mf_join_options){ .initialization_timeout = TIMEOUT, .timeout = TIMEOUT });
         pthread_mutex_unlock(&process.lock);
     }
     return process.comm;
@@ -139,7 +139,7 @@ mf_status mf_distributed_initialize_opt(const mf_distributed_options *o)
     if (atomic_load(&process.state) != UNKNOWN)
         error = mf_error_new(MF_ERROR_ARGUMENT, "mf_distributed_initialize: it comes before the first use of a device or a map, and once");
     else
-        settle(&how);
+        join(&how);
     pthread_mutex_unlock(&process.lock);
     return mf_error_remember(error ? error : mf_comm_failure());
 }

@@ -158,7 +158,7 @@ static const int64_t *keep_strides(mf_run_state *s, const mf_array *a)
     return kept ? memcpy(kept, a->strides, bytes) : NULL;
 }
 
-static void tell_shared(mf_cpu_executable *x, int i, const mf_array *a)
+static void warn_shared(mf_cpu_executable *x, int i, const mf_array *a)
 {
     const void *at = atomic_load(&x->called_at);
     const char *location = at ? mf_location_of(at) : NULL, *words = x->base.input_words ? x->base.input_words[i] : NULL;
@@ -178,7 +178,7 @@ static void report_shared(mf_cpu_executable *x, int i, const mf_array *a)
         if (a->strides[k] == 0 && a->type->dims[k] > 1)
             return;
     if (atomic_load_explicit(&a->buffer->object.count, memory_order_acquire) > 1)
-        tell_shared(x, i, a);
+        warn_shared(x, i, a);
 }
 
 bool mf_cpu_is_donated(const mf_cpu_executable *x, int i) { return x->base.donated && x->base.donated[i]; }

@@ -194,7 +194,7 @@ static void drain(void) { mf_tasks_help(NULL, nothing_runs, NULL); }
 void mf_run_enqueue(mf_run *r, mf_array *const *in, mf_array **out, bool attend)
 {
     const mf_cpu_executable *x = r->x;
-    if (!mf_tasks_is_worker() && !mf_cells_taken_here() && !may_begin(r->comm))
+    if (!mf_tasks_is_worker() && !mf_cells_taken_by_thread() && !may_begin(r->comm))
         mf_tasks_help(NULL, may_begin, r->comm);
     atomic_store(&mf_drain_hook, drain);
     atomic_fetch_add(&runs_in_flight, 1);

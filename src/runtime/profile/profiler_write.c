@@ -79,19 +79,19 @@ static const char *category(int track)
 /* Every line once; equal texts have equal addresses. */
 static void put_locations(FILE *f, const mf_profile_label *label)
 {
-    const char *told[MF_PROFILE_LOCATIONS];
+    const char *listed[MF_PROFILE_LOCATIONS];
     int count = 0;
     for (int i = 0; i < MF_PROFILE_LOCATIONS && label->locations[i]; i++) {
         const char *location = mf_location_of(label->locations[i]);
         int k = 0;
-        while (k < count && told[k] != location)
+        while (k < count && listed[k] != location)
             k++;
         if (!location || k < count)
             continue;
         if (count)
             fputc(',', f);
         put_string(f, location);
-        told[count++] = location;
+        listed[count++] = location;
     }
 }
 

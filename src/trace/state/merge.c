@@ -99,7 +99,7 @@ static mf_object *merged_cell(merge *w, mf_state_cell *c, const char *path, cons
             MF_ERROR_TREE, count ? "mf_module_merge: state %s is in several of the trees" : "mf_module_merge: the values have no %s", path);
         return NULL;
     }
-    mf_state_cell *fresh = mf_cell_made_here(c->type, values[0], error);
+    mf_state_cell *fresh = mf_cell_new_in_trace(c->type, values[0], error);
     if (!fresh)
         return NULL;
     fresh->name = path;

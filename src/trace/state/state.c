@@ -12,9 +12,9 @@
 #include <string.h>
 
 static pthread_mutex_t cells_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t settled = PTHREAD_COND_INITIALIZER;
-static int waiting; /* the number of threads waiting for a cell to be settled; guarded by the lock */
-static _Thread_local bool takes;
+static pthread_cond_t released = PTHREAD_COND_INITIALIZER;
+static int waiting; /* the number of threads waiting for a cell to be released; guarded by the lock */
+static _Thread_local bool has_taken;
 
 static void cell_destroy(mf_object *o) { mf_drop(((mf_state_cell *)o)->value); }
 const mf_class mf_state_class = { "state", cell_destroy };
@@ -37,7 +37,7 @@ mf_state_cell *mf_cell_new(int type, mf_value initial, mf_error_object **error)
     return c;
 }
 
-mf_state_cell *mf_cell_made_here(int type, mf_value initial, mf_error_object **error)
+mf_state_cell *mf_cell_new_in_trace(int type, mf_value initial, mf_error_object **error)
 {
     mf_tracing *t = mf_trace_current();
     mf_state_cell *c = mf_cell_new(type, initial, error);
@@ -49,12 +49,12 @@ mf_state_cell *mf_cell_made_here(int type, mf_value initial, mf_error_object **e
     return c;
 }
 
-static void await_settled(const mf_state_cell *c)
+static void await_release(const mf_state_cell *c)
 {
     MF_UNCANCELLED;
     while (c->taken && !mf_process_forked()) {
         waiting++;
-        pthread_cond_wait(&settled, &cells_lock);
+        pthread_cond_wait(&released, &cells_lock);
         waiting--;
     }
 }
@@ -62,7 +62,7 @@ static void await_settled(const mf_state_cell *c)
 mf_object *mf_cell_value(mf_state_cell *c)
 {
     pthread_mutex_lock(&cells_lock);
-    await_settled(c);
+    await_release(c);
     mf_object *o = mf_retain(c->value);
     pthread_mutex_unlock(&cells_lock);
     return o;
@@ -71,7 +71,7 @@ mf_object *mf_cell_value(mf_state_cell *c)
 void mf_cell_store(mf_state_cell *c, mf_object *value)
 {
     pthread_mutex_lock(&cells_lock);
-    await_settled(c);
+    await_release(c);
     mf_object *before = c->value;
     c->value = mf_retain(value);
     pthread_mutex_unlock(&cells_lock);
@@ -98,7 +98,7 @@ static void take(mf_cell_claim *claim)
     for (int i = 0; i < count; i++)
         claim->taken |= claim->moved[i] = is_alone(leaves[i], leaves[i] == claim->value ? 2 : 1);
     claim->cell->taken = claim->taken;
-    takes |= claim->taken;
+    has_taken |= claim->taken;
 }
 
 void mf_cells_take(mf_cell_claim *claims, int count)
@@ -109,7 +109,7 @@ void mf_cells_take(mf_cell_claim *claims, int count)
     pthread_mutex_unlock(&cells_lock);
 }
 
-void mf_cells_settle(const mf_cell_claim *claims, int count)
+void mf_cells_release(const mf_cell_claim *claims, int count)
 {
     for (int i = 0; i < count; i++) {
         if (!claims[i].taken)
@@ -120,14 +120,14 @@ void mf_cells_settle(const mf_cell_claim *claims, int count)
         c->value = claims[i].next ? mf_retain(claims[i].next) : c->value;
         c->taken = false;
         if (waiting)
-            pthread_cond_broadcast(&settled);
+            pthread_cond_broadcast(&released);
         pthread_mutex_unlock(&cells_lock);
         mf_drop(before);
     }
-    takes = false;
+    has_taken = false;
 }
 
-bool mf_cells_taken_here(void) { return takes; }
+bool mf_cells_taken_by_thread(void) { return has_taken; }
 
 /* ---- frames */
 

@@ -67,23 +67,23 @@ void mf_cell_size_watch_end(mf_cell_size_seen *w);
 /* The type inside all maps of the chain; NULL when an axis is out of range. */
 const mf_type *mf_cell_inner_type(const mf_cell_rules *rules, const mf_state_cell *c, const mf_type *outside);
 
-mf_state_cell *mf_cell_new(int type, mf_value initial, mf_error_object **error);       /* one reference */
-mf_state_cell *mf_cell_made_here(int type, mf_value initial, mf_error_object **error); /* the same; in a trace, the trace owns it */
-mf_object *mf_cell_value(mf_state_cell *c);                                            /* the value outside traces, a new reference */
-void mf_cell_store(mf_state_cell *c, mf_object *value);                                /* retains */
+mf_state_cell *mf_cell_new(int type, mf_value initial, mf_error_object **error);          /* one reference */
+mf_state_cell *mf_cell_new_in_trace(int type, mf_value initial, mf_error_object **error); /* the same; in a trace, the trace owns it */
+mf_object *mf_cell_value(mf_state_cell *c);                                               /* the value outside traces, a new reference */
+void mf_cell_store(mf_state_cell *c, mf_object *value);                                   /* retains */
 /* A cell that a call would overwrite. */
 typedef struct mf_cell_claim {
     mf_state_cell *cell;
     mf_object *value; /* the cell's value, on which the caller holds one reference */
     bool *moved;      /* by leaf: whether the memory may be overwritten */
-    bool taken;       /* whether the cell was taken; then its value must not be read until it is settled */
-    mf_object *next;  /* the value it gets when settled; NULL: unchanged */
+    bool taken;       /* whether the cell was taken; then its value must not be read until it is released */
+    mf_object *next;  /* the value it gets when released; NULL: unchanged */
 } mf_cell_claim;
 /* Takes those cells whose value is held only by the cell and the caller; all at once, without waiting. */
 void mf_cells_take(mf_cell_claim *claims, int count);
-void mf_cells_settle(const mf_cell_claim *claims, int count); /* retains `next`; ends the taking */
-bool mf_cells_taken_here(void);                               /* whether this thread has: then it must not run what may read them */
-void mf_print_shapes(mf_text *t, mf_object *value);           /* ShapedArray(float32[2,4]), or a tree of them */
+void mf_cells_release(const mf_cell_claim *claims, int count); /* retains `next`; ends the taking */
+bool mf_cells_taken_by_thread(void);                           /* whether this thread has: then it must not run what may read them */
+void mf_print_shapes(mf_text *t, mf_object *value);            /* ShapedArray(float32[2,4]), or a tree of them */
 /* While a frame is open on this thread, its cells have the frame's values and writes go to the frame: how a module runs purely. */
 typedef struct mf_cell_frame {
     struct mf_cell_frame *outer;

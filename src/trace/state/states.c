@@ -11,7 +11,7 @@ static mf_state state_make(int type, mf_value initial)
 {
     MF_ENTER((mf_state){ MF_FORK_HANDLE });
     mf_error_object *e = NULL;
-    mf_state_cell *c = mf_cell_made_here(type, initial, &e);
+    mf_state_cell *c = mf_cell_new_in_trace(type, initial, &e);
     return (mf_state){ mf_handle_new(c ? (void *)c : (void *)e) };
 }
 

@@ -22,10 +22,10 @@ typedef struct moving { /* a value of the body that moves by `bytes` with every 
     int64_t bytes;
 } moving;
 
-typedef struct turned_result { /* a stacked result [round, row, ...] that is stored as [row, round, ...] */
+typedef struct transposed_result { /* a stacked result [round, row, ...] that is stored as [row, round, ...] */
     int result;
     size_t offset; /* of a round's part, in the buffer for them */
-} turned_result;
+} transposed_result;
 
 typedef struct gathered_operand { /* an operand whose rows of one round are not contiguous */
     int input;                    /* of the body */
@@ -49,11 +49,11 @@ typedef struct loop_step {
     int64_t *offset; /* by carry, plus one: the size of each of the two buffers */
     int moving_count;
     moving *moving;
-    int turned_count;
-    turned_result *turned;
+    int transposed_count;
+    transposed_result *transposed;
     int gathered_count;
     gathered_operand *gathered;
-    size_t rows_bytes; /* size of the buffer for a round's turned results and gathered operands */
+    size_t rows_bytes; /* size of the buffer for a round's transposed results and gathered operands */
     int places;        /* number of pointers to operands and results of the condition or the body */
 } loop_step;
 
@@ -157,8 +157,8 @@ static void place_body(turns *t, int turn, const void **in, void **out)
         in[i] = mf_step_in(&s->step, t->values, i) + at_round(t, index, s->whole->in[i], p->in[i]);
     for (int o = s->plan.carry; o < p->out_count; o++)
         out[o] = mf_step_out(&s->step, t->values, o) + at_round(t, index, s->whole->out[o], p->out[o]);
-    for (int i = 0; i < s->turned_count; i++)
-        out[s->turned[i].result] = t->rows + s->turned[i].offset;
+    for (int i = 0; i < s->transposed_count; i++)
+        out[s->transposed[i].result] = t->rows + s->transposed[i].offset;
     for (int i = 0; i < s->gathered_count; i++)
         in[s->gathered[i].input] = t->rows + s->gathered[i].offset;
     mf_native_find_values(s->plan.body, in, out, t->body_scratch, t->body[turn]);
@@ -217,17 +217,17 @@ static void get_gathered(const turns *t, int64_t done)
     }
 }
 
-/* Copies round `done` of turned results to their rows. */
-static void put_turned(const turns *t, int64_t done)
+/* Copies round `done` of transposed results to their rows. */
+static void put_transposed(const turns *t, int64_t done)
 {
     const loop_step *s = t->s;
     int64_t rounds = s->plan.length, round = round_of(s, done);
-    for (int i = 0; i < s->turned_count; i++) {
-        const mf_type *part = s->plan.body->program->out[s->turned[i].result]->type;
+    for (int i = 0; i < s->transposed_count; i++) {
+        const mf_type *part = s->plan.body->program->out[s->transposed[i].result]->type;
         int64_t rows = part->dims[0], bytes = part->bytes / rows;
-        char *to = (char *)mf_step_out(&s->step, t->values, s->turned[i].result) + (t->part * rows * rounds + round) * bytes;
+        char *to = (char *)mf_step_out(&s->step, t->values, s->transposed[i].result) + (t->part * rows * rounds + round) * bytes;
         for (int64_t r = 0; r < rows; r++)
-            memcpy(to + r * rounds * bytes, t->rows + s->turned[i].offset + r * bytes, (size_t)bytes);
+            memcpy(to + r * rounds * bytes, t->rows + s->transposed[i].offset + r * bytes, (size_t)bytes);
     }
 }
 
@@ -251,7 +251,7 @@ static int64_t repeat(turns *t, mf_error_object **error)
         *error = mf_native_run_steps(s->plan.body, values, t->body_scratch);
         if (*error)
             break;
-        put_turned(t, done);
+        put_transposed(t, done);
         for (int k = 0; k < s->moving_count && done + 2 < s->plan.length; k++)
             values[s->moving[k].value] = (char *)values[s->moving[k].value] + s->moving[k].bytes;
         if (++done % LOOK == 0 && s->step.up) {
@@ -388,10 +388,10 @@ static void add_second_tier(mf_build *b, loop_step *s, double turn)
 
 /* ------------------------------------------------------------------ compilation */
 
-static bool is_turned(const loop_step *s, int result)
+static bool is_transposed(const loop_step *s, int result)
 {
-    for (int i = 0; i < s->turned_count; i++)
-        if (s->turned[i].result == result)
+    for (int i = 0; i < s->transposed_count; i++)
+        if (s->transposed[i].result == result)
             return true;
     return false;
 }
@@ -410,15 +410,15 @@ static const mf_eqn *turn_of(const mf_build *b, const mf_variable *stacked)
 }
 
 /* Only for a loop in parts of the rows, which no second tier replaces. out: the variables that the step makes. */
-static void find_turned(mf_build *b, loop_step *s, const mf_eqn *e, mf_variable **out)
+static void find_transposed(mf_build *b, loop_step *s, const mf_eqn *e, mf_variable **out)
 {
-    s->turned = mf_build_get(b, (size_t)e->out_count, sizeof *s->turned);
+    s->transposed = mf_build_get(b, (size_t)e->out_count, sizeof *s->transposed);
     for (int o = 0; o < e->out_count && !b->error; o++) {
         const mf_eqn *turn = s->parts > 1 && o >= s->plan.carry ? turn_of(b, e->out[o]) : NULL;
         out[o] = turn ? turn->out[0] : e->out[o];
         if (!turn)
             continue;
-        s->turned[s->turned_count++] = (turned_result){ o, s->rows_bytes };
+        s->transposed[s->transposed_count++] = (transposed_result){ o, s->rows_bytes };
         s->rows_bytes += aligned((size_t)s->plan.body->program->out[o]->type->bytes);
     }
 }
@@ -468,7 +468,7 @@ static void find_moving(mf_build *b, loop_step *s)
         int64_t bytes = 0;
         if (v->place == MF_PLACE_INPUT && v->index >= first && !is_gathered(s, v->index))
             bytes = s->whole->in[v->index]->type->bytes;
-        else if (v->place == MF_PLACE_OUTPUT && v->index >= s->plan.carry && !is_turned(s, v->index))
+        else if (v->place == MF_PLACE_OUTPUT && v->index >= s->plan.carry && !is_transposed(s, v->index))
             bytes = s->whole->out[v->index]->type->bytes;
         if (bytes)
             s->moving[s->moving_count++] = (moving){ i, s->plan.reverse ? -2 * bytes : 2 * bytes };
@@ -544,7 +544,7 @@ bool mf_build_loop(mf_build *b, const mf_eqn *e)
     mf_variable **results = mf_build_get(b, (size_t)e->out_count, sizeof *results),
                 **operands = mf_build_get(b, (size_t)e->in_count, sizeof *operands);
     if (!b->error)
-        find_turned(b, s, e, results);
+        find_transposed(b, s, e, results);
     if (!b->error)
         find_gathered(b, s, e, operands);
     if (!b->error)

@@ -340,7 +340,7 @@ static bool enter(void)
         return false;
     }
     inside = true;
-    if (!lib.tried && mf_memory_to_spare(TO_LOAD)) { /* otherwise a later call tries again */
+    if (!lib.tried && mf_memory_suffices(TO_LOAD)) { /* otherwise a later call tries again */
         load();
         lib.tried = true;
     }
@@ -370,7 +370,7 @@ mf_loop_fn *mf_llvm_code(const char *text, void **code)
     *code = NULL;
     if (!enter())
         return NULL;
-    if (lib.jit && mf_memory_to_spare(TO_COMPILE) && !mf_guarded(compile_text, &c)) {
+    if (lib.jit && mf_memory_suffices(TO_COMPILE) && !mf_guarded(compile_text, &c)) {
         c = (compilation){ 0 };
         give_up();
     }

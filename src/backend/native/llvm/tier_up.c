@@ -23,7 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LEAST_RUNS = 3, SETTLE_MS = 30, NICE = 5 };
+enum { LEAST_RUNS = 3, WAIT_MS = 30, NICE = 5 };
 
 _Atomic mf_tiers mf_native_tiers;
 static const mf_tiers default_tiers = MF_TIERS_BACKGROUND;
@@ -229,11 +229,11 @@ static void make_one(void)
 }
 
 /* Waits a moment after the first request: the program may be about to end, or to request more. The lock is held. */
-static void settle(void)
+static void wait_for_more(void)
 {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += SETTLE_MS * 1000000L;
+    until.tv_nsec += WAIT_MS * 1000000L;
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
     while (!up.stopping && !up.hurry && pthread_cond_timedwait(&up.work, &up.lock, &until) == 0) {
@@ -252,7 +252,7 @@ static void *work(void *unused)
             pthread_cond_wait(&up.work, &up.lock);
             continue;
         }
-        settle();
+        wait_for_more();
         while (up.first && !up.stopping)
             make_one();
     }

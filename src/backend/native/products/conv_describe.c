@@ -158,7 +158,7 @@ bool mf_conv_describe(mf_build *b, const mf_eqn *e, mf_conv_step *s, mf_variable
     } else if (!all_one(p->lhs_dilation)) { /* a transposed convolution */
         if (grouped || !all_one(p->window_strides) || !mf_build_materialise(b, e->in[1]))
             return false;
-        s->turned = true;
+        s->reversed = true;
         roots[1] = e->in[1];
         mf_layout_contiguous(&w, e->in[1]->type);
         as_read = w;

@@ -21,7 +21,7 @@ typedef struct image_task {
 } image_task;
 
 /* Sizes of the reversed weights, of the weights in the dtype of the arithmetic, and of the packed weights, which follow one another. */
-static size_t turned_bytes(const mf_conv_step *s) { return s->turned ? mf_conv_aligned(s->counts[1] * mf_dtype_size(s->from)) : 0; }
+static size_t reversed_bytes(const mf_conv_step *s) { return s->reversed ? mf_conv_aligned(s->counts[1] * mf_dtype_size(s->from)) : 0; }
 static size_t widened_bytes(const mf_conv_step *s)
 {
     return s->from != s->d.dtype ? mf_conv_aligned(s->counts[1] * mf_dtype_size(s->d.dtype)) : 0;
@@ -34,14 +34,14 @@ static size_t packed_bytes(const mf_conv_step *s)
 
 static size_t weights_bytes(const mf_conv_step *s)
 {
-    return turned_bytes(s) + widened_bytes(s) + mf_conv_aligned((int64_t)packed_bytes(s));
+    return reversed_bytes(s) + widened_bytes(s) + mf_conv_aligned((int64_t)packed_bytes(s));
 }
 
 /* The weights as all calls take them: in `made`, of weights_bytes, or in place. */
 static weights find_weights(const mf_conv_step *s, const char *in, char *made)
 {
-    char *widened = made + turned_bytes(s), *packed = widened + widened_bytes(s);
-    const char *plain = widened_bytes(s) ? widened : s->turned ? made : in;
+    char *widened = made + reversed_bytes(s), *packed = widened + widened_bytes(s);
+    const char *plain = widened_bytes(s) ? widened : s->reversed ? made : in;
     return (weights){ plain + s->offset[1] * mf_dtype_size(s->d.dtype), packed_bytes(s) ? packed : NULL };
 }
 
@@ -65,10 +65,10 @@ static void turn(const mf_conv_step *s, const char *in, char *out)
 static bool make_weights(const mf_conv_step *s, const char *in, char *made, char *scratch)
 {
     weights w = find_weights(s, in, made);
-    if (s->turned)
+    if (s->reversed)
         turn(s, in, made);
     if (s->from != s->d.dtype)
-        mf_native_convert(s->d.dtype, made + turned_bytes(s), s->from, s->turned ? made : in, s->counts[1]);
+        mf_native_convert(s->d.dtype, made + reversed_bytes(s), s->from, s->reversed ? made : in, s->counts[1]);
     if (s->by_tiles) {
         /* a gradient's kernel is read backwards from its last place */
         const int64_t *row = s->d.w_strides + 2, last = mf_conv_is_data(s) ? 2 * (row[0] + row[1]) : 0;

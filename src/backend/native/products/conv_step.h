@@ -24,7 +24,7 @@ typedef struct mf_conv_step {
     mf_conv_zeros zeros;
     bool packed;    /* the sum over images is packed until it is complete */
     bool by_images; /* images follow one another in memory, in operand 0 and in the result */
-    bool turned;    /* operand 1 is dense, and is read from a copy that is reversed in all spatial dimensions */
+    bool reversed;  /* operand 1 is dense, and is read from a copy that is reversed in all spatial dimensions */
     size_t task_scratch;
 } mf_conv_step;
 

@@ -111,18 +111,21 @@ static void scan_jvp(mf_builder *b, const mf_eqn *e, mf_variable *const *in, mf_
 /* ---- transposition */
 
 /* The parameters of the transposed loop. Its carry: the cotangents of the carry, then the sums of those of the linear constants. */
-typedef struct turned {
+typedef struct transposition {
     const mf_eqn *e;
     const bool *linear;
     bool *has;   /* by result: whether its cotangent is an input */
     bool *gives; /* by input: whether its cotangent is an output */
-} turned;
+} transposition;
 
-static bool is(const turned *t, int input, int part, bool linear) { return scan_part(t->e, input) == part && t->linear[input] == linear; }
+static bool is(const transposition *t, int input, int part, bool linear)
+{
+    return scan_part(t->e, input) == part && t->linear[input] == linear;
+}
 
 /* The body of the transposed loop. Inputs: plain constants; carry cotangents, sums; ys cotangents, plain xs. Outputs: carry cotangents,
  * sums; xs cotangents. back: the transposed body, which takes plain inputs, then cotangents, and gives cotangents of linear inputs. */
-static mf_program *turned_body(mf_builder *outer, const turned *t, const mf_program *back)
+static mf_program *transposed_body(mf_builder *outer, const transposition *t, const mf_program *back)
 {
     const mf_eqn *e = t->e;
     mf_builder b;
@@ -185,7 +188,7 @@ static bool *linear_inputs(mf_builder *b, const mf_eqn *e, const bool *linear)
 }
 
 /* All cotangents of the carry take part; missing ones are made zero. */
-static mf_program *transpose_body(mf_builder *b, turned *t)
+static mf_program *transpose_body(mf_builder *b, transposition *t)
 {
     const mf_eqn *e = t->e;
     mf_error_object *error = NULL;
@@ -202,14 +205,15 @@ static mf_program *transpose_body(mf_builder *b, turned *t)
 static void scan_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_variable *const *in, mf_variable *const *ct,
                            mf_variable **ct_in)
 {
-    turned t = { e, linear_inputs(b, e, linear), nested_room(b, e->out_count, sizeof(bool)), nested_room(b, e->in_count, sizeof(bool)) };
+    transposition t = { e, linear_inputs(b, e, linear), nested_room(b, e->out_count, sizeof(bool)),
+                        nested_room(b, e->in_count, sizeof(bool)) };
     nested_list operands = nested_list_new(b, 2 * (e->in_count + e->out_count));
     mf_variable **results = nested_room(b, e->in_count, sizeof *results);
     if (b->error)
         return;
     for (int o = scan_carries(e); o < e->out_count; o++)
         t.has[o] = ct[o];
-    mf_program *back = transpose_body(b, &t), *body = back ? turned_body(b, &t, back) : NULL;
+    mf_program *back = transpose_body(b, &t), *body = back ? transposed_body(b, &t, back) : NULL;
     for (int i = 0; i < scan_consts(e) && body; i++)
         if (!linear[i])
             nested_put(&operands, in[i]);

@@ -264,7 +264,7 @@ static mf_traced *trace_with_size(mf_mapped_call *m, mf_function_object *f, cons
 
 /* Which cells the function reads is known only after tracing it: so it is traced with a guessed size, and again if the guess was wrong. */
 static mf_traced *trace_by_cells(mf_mapped_call *m, mf_function_object *f, const mf_signature *s, const char *axis_name, bool is_pmap,
-                                 mf_settle_size *settle, mf_error_object **error)
+                                 mf_resolve_size *resolve, mf_error_object **error)
 {
     mf_cell_size_seen seen = { .rules = m->inner.rules, .size = -1 };
     int64_t guess = m->size < 0 ? 1 : m->size;
@@ -283,15 +283,15 @@ static mf_traced *trace_by_cells(mf_mapped_call *m, mf_function_object *f, const
     mf_drop(t);
     if (*error)
         mf_error_ignore(*error);
-    *error = settle ? settle(f, s, m) : NULL;
+    *error = resolve ? resolve(f, s, m) : NULL;
     return *error ? NULL : trace_with_size(m, f, s, axis_name, is_pmap, m->size, error);
 }
 
 mf_traced *mf_mapped_trace(mf_mapped_call *m, mf_function_object *f, const mf_signature *s, const char *axis_name, bool is_pmap,
-                           const mf_cell_rules *rules, bool by_cells, mf_settle_size *settle, mf_error_object **error)
+                           const mf_cell_rules *rules, bool by_cells, mf_resolve_size *resolve, mf_error_object **error)
 {
     m->inner.rules = rules ? mf_cell_rules_get(rules, s->rules) : s->rules;
-    mf_traced *t = by_cells ? trace_by_cells(m, f, s, axis_name, is_pmap, settle, error)
+    mf_traced *t = by_cells ? trace_by_cells(m, f, s, axis_name, is_pmap, resolve, error)
                             : trace_with_size(m, f, s, axis_name, is_pmap, m->size, error);
     mf_error_object *e = t && rules && m->size >= 0 ? check_cell_sizes(t, m->inner.rules, m->size, is_pmap ? "pmap" : "vmap") : NULL;
     if (!e)

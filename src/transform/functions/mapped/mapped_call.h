@@ -16,7 +16,7 @@ typedef struct mf_mapped_call {
 } mf_mapped_call;
 static inline int64_t mf_mapped_axis_size(const mf_mapped_call *m) { return m->axis_size ? m->axis_size : m->size; }
 /* Completes m with a size that was learned from cells, before the function is traced again with it. */
-typedef mf_error_object *mf_settle_size(const mf_function_object *f, const mf_signature *s, mf_mapped_call *m);
+typedef mf_error_object *mf_resolve_size(const mf_function_object *f, const mf_signature *s, mf_mapped_call *m);
 
 /* Axes over processes (global_axis.c). For a map's devices (NULL: all), or those of one index of the enclosing map: by device, whether this
  * process has it. NULL when it has all, or with *error. */
@@ -31,10 +31,10 @@ mf_error_object *mf_mapped_call_make(mf_mapped_call *m, const mf_function_object
                                      int64_t axis_size, const char *what);
 void mf_mapped_call_free(mf_mapped_call *m);
 /* f's inner function, traced with the axis in scope. The cells that `rules` (f's own, may be NULL) map must have the axis's size. by_cells:
- * the cells determine the size, m->size (-1: unknown) serves if no cell is mapped, and `settle` (may be NULL) is called with a size learned
- * from cells. One reference; NULL and *error on failure. */
+ * the cells determine the size, m->size (-1: unknown) serves if no cell is mapped, and `resolve` (may be NULL) is called with a size
+ * learned from cells. One reference; NULL and *error on failure. */
 mf_traced *mf_mapped_trace(mf_mapped_call *m, mf_function_object *f, const mf_signature *s, const char *axis_name, bool is_pmap,
-                           const mf_cell_rules *rules, bool by_cells, mf_settle_size *settle, mf_error_object **error);
+                           const mf_cell_rules *rules, bool by_cells, mf_resolve_size *resolve, mf_error_object **error);
 /* Expands out_axes over the result's array leaves and then over the written cells: out gets program->out_count entries, normalised for the
  * stacked rank, MF_NONE where not mapped. */
 mf_error_object *mf_mapped_out_axes(const mf_traced *t, const mf_function_object *f, mf_axis out_axes, const mf_cell_rules *rules,

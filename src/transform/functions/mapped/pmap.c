@@ -141,7 +141,7 @@ static mf_error_object *check_stays_here(const pmap_options *o, const mf_client 
     return error;
 }
 
-static mf_error_object *settle_global(const mf_function_object *f, const mf_signature *s, mf_mapped_call *m)
+static mf_error_object *resolve_global_axis(const mf_function_object *f, const mf_signature *s, mf_mapped_call *m)
 {
     const pmap_options *o = f->options;
     (void)s;
@@ -150,10 +150,10 @@ static mf_error_object *settle_global(const mf_function_object *f, const mf_sign
 
 /* The size when nothing is mapped: axis_size, else that of the states that the rules map (trace_inside), else the number of given devices,
  * else all local devices that the enclosing maps leave. */
-static mf_error_object *settle_size(const mf_function_object *f, const mf_signature *s, mf_mapped_call *m)
+static mf_error_object *resolve_size(const mf_function_object *f, const mf_signature *s, mf_mapped_call *m)
 {
     const pmap_options *o = f->options;
-    mf_error_object *e = settle_global(f, s, m);
+    mf_error_object *e = resolve_global_axis(f, s, m);
     if (e)
         return e;
     if (m->size < 0)
@@ -227,8 +227,8 @@ static mf_error_object *check_unmapped_results(const mf_function_object *f, cons
 }
 
 /* States that come out varying although no rule names them get axis 0. */
-static mf_error_object *settle_unexpected(const mf_function_object *f, const mf_traced *inner, const mf_axis_env *env,
-                                          const mf_axis *in_axes, mf_axis *out_axes)
+static mf_error_object *map_unexpected_results(const mf_function_object *f, const mf_traced *inner, const mf_axis_env *env,
+                                               const mf_axis *in_axes, mf_axis *out_axes)
 {
     const mf_program *p = inner->program;
     const pmap_options *o = f->options;
@@ -320,7 +320,7 @@ static mf_traced *map_traced(mf_function_object *f, const mf_signature *s, const
     if (o->rules && !*error)
         mf_split_cell_axes(inner, NULL, out_axes + mf_traced_result_count(inner));
     if (!*error && o->rules && o->rules->unexpected != MF_UNEXPECTED_RAISE)
-        *error = settle_unexpected(f, inner, m->inner.env, in_axes, out_axes);
+        *error = map_unexpected_results(f, inner, m->inner.env, in_axes, out_axes);
     if (!*error)
         *error = check_unmapped_results(f, s, inner, m->inner.env, in_axes, out_axes);
     mf_program *q = *error ? NULL : pmap_program(f, s, inner, m, in_axes, out_axes, error);
@@ -401,9 +401,9 @@ static mf_traced *trace_inside(mf_function_object *f, const mf_signature *s, mf_
 {
     const pmap_options *o = f->options;
     bool by_cells = m->size < 0 && o->rules;
-    if ((*error = settle_size(f, s, m)))
+    if ((*error = resolve_size(f, s, m)))
         return NULL;
-    mf_traced *inner = mf_mapped_trace(m, f, s, o->axis_name, true, o->rules, by_cells, settle_global, error);
+    mf_traced *inner = mf_mapped_trace(m, f, s, o->axis_name, true, o->rules, by_cells, resolve_global_axis, error);
     mf_error_object *wrong = inner && by_cells ? check_size(f, s, mf_mapped_axis_size(m)) : NULL;
     if (!wrong)
         return inner;

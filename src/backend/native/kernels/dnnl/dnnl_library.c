@@ -110,7 +110,7 @@ bool mf_dnnl_loaded(void)
     if (atomic_load(&tried))
         return usable;
     pthread_mutex_lock(&lock);
-    if (!atomic_load(&tried) && mf_memory_to_spare(TO_LOAD)) {
+    if (!atomic_load(&tried) && mf_memory_suffices(TO_LOAD)) {
         load();
         atomic_store(&tried, true);
     }

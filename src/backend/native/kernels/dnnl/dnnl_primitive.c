@@ -179,7 +179,7 @@ static void build_guarded(void *of)
 /* NULL: out of memory. An unsupported problem keeps its key, so that it is not tried again. */
 static mf_dnnl_primitive *make(const int64_t *key, mf_dnnl_builder *build, const void *problem)
 {
-    mf_dnnl_primitive *p = mf_memory_to_spare(TO_CREATE) ? calloc(1, sizeof *p) : NULL;
+    mf_dnnl_primitive *p = mf_memory_suffices(TO_CREATE) ? calloc(1, sizeof *p) : NULL;
     making m = { .p = p, .build = build, .problem = problem };
     if (!p)
         return NULL;

@@ -130,7 +130,7 @@ static bool run_guarded(guarded_run r)
 {
     if (!mf_dnnl_enter())
         return false;
-    bool to_spare = mf_memory_to_spare(TO_RUN);
+    bool to_spare = mf_memory_suffices(TO_RUN);
     int team = to_spare ? mf_dnnl_team_of_one() : 0;
     bool ok = to_spare && mf_guarded(run_inside, &r) && r.ok;
     if (r.c)
