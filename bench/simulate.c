@@ -31,7 +31,7 @@ typedef struct network {
 } network;
 
 typedef struct outcome {
-    mf_way way;
+    mf_algorithm algorithm;
     int chain;              /* the longest chain of dependent messages */
     int64_t messages;       /* the most that one process sends */
     double sent, sent_mean; /* the bytes that a process sends: maximum and mean */
@@ -100,9 +100,9 @@ static double arrival(const network *n, double from, double to, message m, int64
     return start + slow * ((double)m.count * 2 * OVERHEAD + m.bytes / BANDWIDTH + LATENCY);
 }
 
-static void take_step(const network *n, mf_way way, int64_t length, int step, int64_t i, const process *all, process *p)
+static void take_step(const network *n, mf_algorithm algorithm, int64_t length, int step, int64_t i, const process *all, process *p)
 {
-    mf_transfer t = mf_relay_step(way, n->processes, i, length, step);
+    mf_transfer t = mf_relay_step(algorithm, n->processes, i, length, step);
     message in = message_of(n, t.from, t.receives, t.partial, step), out = message_of(n, t.to < 0 ? -1 : i, t.sends, t.partial, step);
     if (isfinite(p->failed) || (!in.count && !out.count))
         return;
@@ -131,7 +131,7 @@ static void take_step(const network *n, mf_way way, int64_t length, int step, in
     p->memory += t.partial ? in.bytes : 0;
 }
 
-static outcome relay(const network *n, mf_way way, int64_t bytes)
+static outcome relay(const network *n, mf_algorithm algorithm, int64_t bytes)
 {
     process *now = calloc((size_t)n->processes, sizeof *now), *next = calloc((size_t)n->processes, sizeof *next);
     if (!now || !next)
@@ -144,12 +144,12 @@ static outcome relay(const network *n, mf_way way, int64_t bytes)
     for (int step = 0; step < mf_relay_steps(n->processes); step++) {
         memcpy(next, now, (size_t)n->processes * sizeof *now);
         for (int64_t i = 0; i < n->processes; i++)
-            take_step(n, way, bytes, step, i, now, &next[i]);
+            take_step(n, algorithm, bytes, step, i, now, &next[i]);
         process *before = now;
         now = next;
         next = before;
     }
-    outcome o = { .way = way, .all = true };
+    outcome o = { .algorithm = algorithm, .all = true };
     for (int64_t i = 0; i < n->processes; i++) {
         const process *p = &now[i];
         o.chain = p->chain > o.chain ? p->chain : o.chain;
@@ -169,19 +169,19 @@ static outcome relay(const network *n, mf_way way, int64_t bytes)
 
 static outcome direct(const network *n, int64_t bytes)
 {
-    bool pieces = bytes >= atomic_load(&mf_pieces_from);
+    bool pieces = bytes >= atomic_load(&mf_reduce_scatter_from);
     double others = (double)(n->processes - 1), each = pieces ? (double)bytes / (double)n->processes : (double)bytes, ways = pieces ? 2 : 1;
     double slow = 1;
     for (int64_t i = 0; i < n->processes; i++)
         slow = larger(slow, n->slow[i]);
-    double way = slow * (others * (2 * OVERHEAD + each / BANDWIDTH) + LATENCY);
-    return (outcome){ .way = MF_WAY_DIRECT,
+    double algorithm = slow * (others * (2 * OVERHEAD + each / BANDWIDTH) + LATENCY);
+    return (outcome){ .algorithm = MF_ALGORITHM_DIRECT,
                       .chain = (int)ways,
                       .messages = (int64_t)(ways * others),
                       .sent = ways * others * each,
                       .sent_mean = ways * others * each,
                       .memory = (double)bytes * 2 + others * each,
-                      .seconds = ways * way + slow * others * each / COMBINE,
+                      .seconds = ways * algorithm + slow * others * each / COMBINE,
                       .all = true };
 }
 
@@ -190,7 +190,7 @@ static outcome direct(const network *n, int64_t bytes)
 /* Every process has a piece of `bytes` for each other process and sends them in rounds. o.messages: the most messages in flight at once. */
 static outcome all_to_all(const network *n, int64_t bytes)
 {
-    outcome o = { .way = MF_WAY_DIRECT, .all = true };
+    outcome o = { .algorithm = MF_ALGORITHM_DIRECT, .all = true };
     double *begun = calloc((size_t)n->processes, sizeof *begun), *next = calloc((size_t)n->processes, sizeof *next);
     if (!begun || !next)
         exit(EXIT_FAILURE);
@@ -237,8 +237,8 @@ static void print_all_to_all(int64_t processes, int64_t bytes)
 
 static outcome simulate(const network *n, int64_t bytes)
 {
-    mf_way way = mf_way_of(atomic_load(&mf_pieces_from), n->processes, bytes);
-    return way == MF_WAY_DIRECT ? direct(n, bytes) : relay(n, way, bytes);
+    mf_algorithm algorithm = mf_algorithm_for(atomic_load(&mf_reduce_scatter_from), n->processes, bytes);
+    return algorithm == MF_ALGORITHM_DIRECT ? direct(n, bytes) : relay(n, algorithm, bytes);
 }
 
 /* ------------------------------------------------------------------ the table */
@@ -257,9 +257,9 @@ static void print_row(int64_t processes, int64_t bytes)
     for (int64_t i = 0; i < processes; i += 100)
         n.slow[i] = 1;
     n.dead = processes / 3;
-    outcome dead = o.way == MF_WAY_DIRECT ? (outcome){ .seconds = ASKED } : simulate(&n, bytes);
+    outcome dead = o.algorithm == MF_ALGORITHM_DIRECT ? (outcome){ .seconds = ASKED } : simulate(&n, bytes);
     printf("%9lld %8lld KiB %7s %6d %9lld %6.2f %6.2f %7.2f %10.3f %10.3f %10.3f %8.0f\n", (long long)processes, (long long)bytes >> 10,
-           ways[o.way], o.chain, (long long)o.messages, o.sent / (double)bytes, o.sent_mean / (double)bytes, o.memory / (double)bytes,
+           ways[o.algorithm], o.chain, (long long)o.messages, o.sent / (double)bytes, o.sent_mean / (double)bytes, o.memory / (double)bytes,
            1e3 * o.seconds, 1e3 * to_all.seconds, 1e3 * slow.seconds, 1e3 * dead.seconds);
     free_network(&n);
 }
@@ -280,8 +280,8 @@ static bool within(const network *n, int64_t bytes, int nodes)
     int log = 0;
     while (n->processes >> (log + 1))
         log++;
-    bool whole = o.way == MF_WAY_WHOLE;
-    if (o.way == MF_WAY_DIRECT)
+    bool whole = o.algorithm == MF_ALGORITHM_DOUBLING;
+    if (o.algorithm == MF_ALGORITHM_DIRECT)
         return true;
     bool good = o.chain <= (whole ? 2 : 4) * log && o.messages <= nodes * ((whole ? 2 : 4) * log + 2) &&
                 o.sent <= nodes * (whole ? 2 * log + 2 : 5) * (double)bytes &&

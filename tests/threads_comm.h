@@ -230,7 +230,7 @@ static void job_abort(mf_comm *c, uint64_t call, const char *why) { job_stop(c, 
 static _Atomic int job_fails_when_read = -1;
 
 /* False if its owner has failed in the call, which may not be known here yet. */
-static bool job_give_back(mf_comm *c, int peer, uint64_t call, const mf_loan *loan)
+static bool job_return_loan(mf_comm *c, int peer, uint64_t call, const mf_loan *loan)
 {
     job *j = ((job_process *)c)->job;
     const mf_message_tag tag = { .call = call };
@@ -340,7 +340,7 @@ static int64_t job_run(int size, const int *devices, uint64_t seed, void (*run)(
                                   .send = job_send,
                                   .receive = job_receive,
                                   .borrow = job_borrow,
-                                  .give_back = job_give_back,
+                                  .return_loan = job_return_loan,
                                   .abort = job_abort,
                                   .end = job_end };
     }

@@ -72,11 +72,11 @@ struct mf_comm {
     void (*send)(mf_comm *c, int peer, const mf_message_tag *tag, const void *bytes, size_t count, mf_message_done done, void *context);
     void (*receive)(mf_comm *c, int peer, const mf_message_tag *tag, void *bytes, size_t count, mf_message_done done, void *context);
     /* A receive that may end with the sender's own bytes instead of a copy in `bytes`. They are read-only, and the send stays open,
-     * until they are given back. give_back returns false if the sender has withdrawn the bytes meanwhile: then what was read may have
+     * until they are given back. return_loan returns false if the sender has withdrawn the bytes meanwhile: then what was read may have
      * been anything. NULL: this communicator does not lend. */
     void (*borrow)(mf_comm *c, int peer, const mf_message_tag *tag, void *bytes, size_t count, mf_loan *loan, mf_message_done done,
                    void *context);
-    bool (*give_back)(mf_comm *c, int peer, uint64_t call, const mf_loan *loan);
+    bool (*return_loan)(mf_comm *c, int peer, uint64_t call, const mf_loan *loan);
     /* This process has failed in this call: its own pending operations of the call end in an error, and the other processes that wait
      * for it get an error that says why. */
     void (*abort)(mf_comm *c, uint64_t call, const char *why);

@@ -77,7 +77,7 @@ TEST(who_computes_or_rests_keeps_nobody_from_waiting)
 {
     for (int size = 2; size <= 4; size++) {
         mf_clear_caches();
-        atomic_store(&mf_way_forced, size == 4 ? MF_WAY_WHOLE : -1);
+        atomic_store(&mf_algorithm_forced, size == 4 ? MF_ALGORITHM_DOUBLING : -1);
         CHECK(queue_job_run(size, DEVICES, (uint64_t)size, 100, go_on, &size));
     }
 }
@@ -118,7 +118,7 @@ TEST(deadlocks)
         for (int size = 2; size <= 4; size++)
             for (int w = 0; w < 4; w++) {
                 crossing c = { index, size, widths[w], 0 };
-                atomic_store(&mf_way_forced, w == 1 ? MF_WAY_WHOLE : w == 2 ? MF_WAY_PARTS : -1);
+                atomic_store(&mf_algorithm_forced, w == 1 ? MF_ALGORITHM_DOUBLING : w == 2 ? MF_ALGORITHM_HALVING : -1);
                 mf_clear_caches();
                 CHECK(queue_job_run(size, DEVICES, (uint64_t)(index * 100 + size * 10 + w), 100, cross, &c));
                 CHECK(c.heard > 0);

@@ -161,23 +161,23 @@ static void lend_and_give_up(void)
     mf_loan loan = lend(&tag, from, to, 5, &sent);
     CHECK(loan.at == to && !loan.id && to[4] == 7);
     CHECK_STR(outcome(&sent), "good");
-    CHECK(job.comm[1]->give_back(job.comm[1], 0, tag.call, &loan));
+    CHECK(job.comm[1]->return_loan(job.comm[1], 0, tag.call, &loan));
     /* large payloads stay in place, or in a copy, and their sends last until they are given back */
     for (int k = 0; k < 2; k++) {
         tag.place++;
         loan = lend(&tag, k ? elsewhere : from, to, SIZE, &sent);
         CHECK(loan.at != to && loan.id && ((const unsigned char *)loan.at)[SIZE - 1] == 7 + k);
         CHECK(polled_without_an_end(&sent));
-        CHECK(job.comm[1]->give_back(job.comm[1], 0, tag.call, &loan));
+        CHECK(job.comm[1]->return_loan(job.comm[1], 0, tag.call, &loan));
         CHECK_STR(outcome(&sent), "good");
-        CHECK(!job.comm[1]->give_back(job.comm[1], 0, tag.call, &loan)); /* a second time fails */
+        CHECK(!job.comm[1]->return_loan(job.comm[1], 0, tag.call, &loan)); /* a second time fails */
     }
     /* the owner may withdraw a loan, and the reader is told */
     tag.call++;
     loan = lend(&tag, from, to, SIZE, &sent);
     job.comm[0]->abort(job.comm[0], tag.call, "the disk is full");
     CHECK_CONTAINS(outcome(&sent), "the disk is full");
-    CHECK(!job.comm[1]->give_back(job.comm[1], 0, tag.call, &loan));
+    CHECK(!job.comm[1]->return_loan(job.comm[1], 0, tag.call, &loan));
     /* a loan that is being copied cannot be withdrawn, so the copy is complete */
     tag.call++;
     job.comm[0]->send(job.comm[0], 1, &tag, from, SIZE, note, &sent);

@@ -218,11 +218,14 @@ void spread_fail_when_read(int process) { atomic_store(&job_fails_when_read, pro
 void spread_way(int number)
 {
     static const struct {
-        int64_t pieces_from;
-        int way;
-    } ways[] = { { INT64_MAX, MF_WAY_DIRECT }, { 1, MF_WAY_DIRECT }, { INT64_MAX, MF_WAY_WHOLE }, { INT64_MAX, MF_WAY_PARTS } };
-    atomic_store(&mf_pieces_from, ways[number % 4].pieces_from);
-    atomic_store(&mf_way_forced, ways[number % 4].way);
+        int64_t reduce_scatter_from;
+        int algorithm;
+    } algorithms[] = { { INT64_MAX, MF_ALGORITHM_DIRECT },
+                       { 1, MF_ALGORITHM_DIRECT },
+                       { INT64_MAX, MF_ALGORITHM_DOUBLING },
+                       { INT64_MAX, MF_ALGORITHM_HALVING } };
+    atomic_store(&mf_reduce_scatter_from, algorithms[number % 4].reduce_scatter_from);
+    atomic_store(&mf_algorithm_forced, algorithms[number % 4].algorithm);
 }
 
 void spread_check(const char *name, spread_program program, const void *context, int axis_size, const char *const *owners)
@@ -234,9 +237,9 @@ void spread_check(const char *name, spread_program program, const void *context,
         any |= whole.at[0].leaf_count[k] > 0;
     if (!CHECK_STR(whole.at[0].words, whole.at[0].failed ? "" : whole.at[0].words) || !CHECK(any))
         CHECK_NOTE("case %s in one process", name);
-    static int way;
-    for (; *owners && !whole.at[0].failed; owners++, way++) {
-        spread_way(way);
+    static int algorithm;
+    for (; *owners && !whole.at[0].failed; owners++, algorithm++) {
+        spread_way(algorithm);
         int size = run_job(&part, program, context, axis_size, 1, *owners);
         for (int p = 0; p < size; p++)
             compare(name, *owners, &part.at[p], &whole.at[0]);

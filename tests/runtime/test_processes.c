@@ -298,13 +298,13 @@ static void each(const program *programs, size_t count, const spread *spreads, s
     for (size_t i = 0; i < count; i++)
         for (size_t k = 0; k < spread_count && (k || run_whole(&programs[i])); k++) {
             for (int way = 0; way < 4; way++) { /* reductions whole or in pieces, direct or relayed */
-                atomic_store(&mf_pieces_from, way & 1 ? 1 : INT64_MAX);
-                atomic_store(&mf_way_forced, way < 2 ? MF_WAY_DIRECT : way == 2 ? MF_WAY_WHOLE : MF_WAY_PARTS);
+                atomic_store(&mf_reduce_scatter_from, way & 1 ? 1 : INT64_MAX);
+                atomic_store(&mf_algorithm_forced, way < 2 ? MF_ALGORITHM_DIRECT : way == 2 ? MF_ALGORITHM_DOUBLING : MF_ALGORITHM_HALVING);
                 run_spread(&r, &programs[i], &spreads[k], 1 + i * 100 + k);
                 compare(&programs[i], &spreads[k]);
             }
         }
-    atomic_store(&mf_way_forced, -1);
+    atomic_store(&mf_algorithm_forced, -1);
 }
 
 #define COUNT(list) (sizeof(list) / sizeof *(list))

@@ -73,7 +73,7 @@ static void take(int n, side *to, const side *from, const mf_transfer *t)
     to->span = t->receives;
 }
 
-static void run(mf_way way, int processes, const int *first)
+static void run(mf_algorithm algorithm, int processes, const int *first)
 {
     static side now[MOST], next[MOST];
     mf_ownership owners = owners_of(first, processes);
@@ -88,7 +88,7 @@ static void run(mf_way way, int processes, const int *first)
                 memset(&now[i].sum[now[i].span.first], 1, (size_t)(now[i].span.end - now[i].span.first));
         memcpy(next, now, sizeof now);
         for (int i = 0; i < processes && step < steps; i++) {
-            mf_transfer t = mf_relay_step(way, processes, i, LENGTH, step);
+            mf_transfer t = mf_relay_step(algorithm, processes, i, LENGTH, step);
             mf_subtree nodes[MF_RELAY_NODES];
             if (t.to >= 0 && t.partial) {
                 CHECK_EQ_INT(mf_relay_nodes(&owners, i, step, nodes), now[i].count);
@@ -96,19 +96,19 @@ static void run(mf_way way, int processes, const int *first)
             }
             CHECK_EQ_INT(t.partial, step < steps / 2);
             if (t.to >= 0) {
-                mf_transfer other = mf_relay_step(way, processes, t.to, LENGTH, step);
+                mf_transfer other = mf_relay_step(algorithm, processes, t.to, LENGTH, step);
                 CHECK(other.from == i && same_span(other.receives, t.sends));
             }
             if (t.from < 0 || t.receives.first >= t.receives.end)
                 continue;
-            CHECK(mf_relay_step(way, processes, t.from, LENGTH, step).to == i);
+            CHECK(mf_relay_step(algorithm, processes, t.from, LENGTH, step).to == i);
             take(n, &next[i], &now[t.from], &t);
         }
         memcpy(now, next, sizeof now);
     }
     for (int i = 0; i < processes; i++)
         if (!CHECK(has(&now[i], (mf_span){ 0, LENGTH })))
-            CHECK_NOTE("process %d of %d, way %d", i, processes, (int)way);
+            CHECK_NOTE("process %d of %d, way %d", i, processes, (int)algorithm);
 }
 
 TEST(everybody_gets_the_sum_of_the_one_tree)
@@ -118,8 +118,8 @@ TEST(everybody_gets_the_sum_of_the_one_tree)
         for (int each = 1; each <= 4; each++)
             for (int uneven = 0; uneven < 2; uneven++) {
                 spread(first, processes, each, uneven);
-                run(MF_WAY_WHOLE, processes, first);
-                run(MF_WAY_PARTS, processes, first);
+                run(MF_ALGORITHM_DOUBLING, processes, first);
+                run(MF_ALGORITHM_HALVING, processes, first);
             }
 }
 
@@ -133,7 +133,7 @@ TEST(everybody_gets_what_all_have)
         for (int step = 0; step < steps; step++) {
             memcpy(next, now, sizeof now);
             for (int i = 0; i < processes; i++) {
-                mf_transfer t = mf_relay_step(MF_WAY_WHOLE, processes, i, 1, step);
+                mf_transfer t = mf_relay_step(MF_ALGORITHM_DOUBLING, processes, i, 1, step);
                 mf_span held[2];
                 uint64_t sent = 0;
                 for (int k = 0, count = t.from < 0 ? 0 : mf_relay_held(processes, t.from, step, held); k < count; k++)
@@ -152,14 +152,14 @@ TEST(everybody_gets_what_all_have)
 }
 
 /* A participant's messages and sent bytes over all steps, if every process has an aligned block. */
-static void cost(mf_way way, const mf_ownership *owners, int i, int64_t length, int *messages, int64_t *sent)
+static void cost(mf_algorithm algorithm, const mf_ownership *owners, int i, int64_t length, int *messages, int64_t *sent)
 {
     mf_subtree nodes[MF_RELAY_NODES];
     int64_t processes = owners->runs;
     *messages = 0;
     *sent = 0;
     for (int step = 0; step < mf_relay_steps(processes); step++) {
-        mf_transfer t = mf_relay_step(way, processes, i, length, step);
+        mf_transfer t = mf_relay_step(algorithm, processes, i, length, step);
         int64_t count = t.to >= 0 && t.partial ? mf_relay_nodes(owners, i, step, nodes) : 1;
         *messages += t.to >= 0 && t.sends.first < t.sends.end ? (int)count : 0;
         *sent += t.to >= 0 ? count * (t.sends.end - t.sends.first) : 0;
@@ -179,10 +179,10 @@ TEST(messages_grow_with_the_logarithm_and_bytes_do_not_grow)
         for (int i = 0; i < processes; i++) {
             int messages;
             int64_t sent;
-            cost(MF_WAY_PARTS, &owners, i, length, &messages, &sent);
+            cost(MF_ALGORITHM_HALVING, &owners, i, length, &messages, &sent);
             CHECK(messages <= (even ? 2 * log : 4 * log + 2));
             CHECK(sent <= (even ? 2 : 5) * length);
-            cost(MF_WAY_WHOLE, &owners, i, length, &messages, &sent);
+            cost(MF_ALGORITHM_DOUBLING, &owners, i, length, &messages, &sent);
             CHECK(messages <= (even ? log : 3 * log + 2));
         }
     }
@@ -192,7 +192,7 @@ TEST(messages_grow_with_the_logarithm_and_bytes_do_not_grow)
     for (int i = 0; i < 10000; i++) {
         int messages;
         int64_t sent;
-        cost(MF_WAY_PARTS, &owners, i, length, &messages, &sent);
+        cost(MF_ALGORITHM_HALVING, &owners, i, length, &messages, &sent);
         total += sent;
     }
     CHECK(total < 10000 * length / 100 * 205); /* little more than two vectors for each process */
@@ -201,15 +201,15 @@ TEST(messages_grow_with_the_logarithm_and_bytes_do_not_grow)
 TEST(the_way_depends_on_processes_and_bytes_alone)
 {
     const int64_t from = 64 << 10;
-    CHECK_EQ_INT(mf_way_of(from, 15, 1 << 30), MF_WAY_DIRECT);
-    CHECK_EQ_INT(mf_way_of(from, 15, 1), MF_WAY_DIRECT);
-    CHECK_EQ_INT(mf_way_of(from, 16, 1024), MF_WAY_WHOLE);
-    CHECK_EQ_INT(mf_way_of(from, 16, 0), MF_WAY_WHOLE);
-    CHECK_EQ_INT(mf_way_of(from, 17, from), MF_WAY_PARTS);
-    CHECK_EQ_INT(mf_way_of(from, 16, from), MF_WAY_DIRECT);
-    CHECK_EQ_INT(mf_way_of(from, 64, 1 << 30), MF_WAY_DIRECT);
-    CHECK_EQ_INT(mf_way_of(from, 10000, 1 << 30), MF_WAY_PARTS);
-    CHECK_EQ_INT(mf_way_of(INT64_MAX, 10000, 1 << 30), MF_WAY_WHOLE);
+    CHECK_EQ_INT(mf_algorithm_for(from, 15, 1 << 30), MF_ALGORITHM_DIRECT);
+    CHECK_EQ_INT(mf_algorithm_for(from, 15, 1), MF_ALGORITHM_DIRECT);
+    CHECK_EQ_INT(mf_algorithm_for(from, 16, 1024), MF_ALGORITHM_DOUBLING);
+    CHECK_EQ_INT(mf_algorithm_for(from, 16, 0), MF_ALGORITHM_DOUBLING);
+    CHECK_EQ_INT(mf_algorithm_for(from, 17, from), MF_ALGORITHM_HALVING);
+    CHECK_EQ_INT(mf_algorithm_for(from, 16, from), MF_ALGORITHM_DIRECT);
+    CHECK_EQ_INT(mf_algorithm_for(from, 64, 1 << 30), MF_ALGORITHM_DIRECT);
+    CHECK_EQ_INT(mf_algorithm_for(from, 10000, 1 << 30), MF_ALGORITHM_HALVING);
+    CHECK_EQ_INT(mf_algorithm_for(INT64_MAX, 10000, 1 << 30), MF_ALGORITHM_DOUBLING);
 }
 
 TEST(everybody_meets_everybody_in_rounds_of_few)

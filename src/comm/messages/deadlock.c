@@ -11,8 +11,8 @@
  * Proof: suppose that one of them does move, and take the first. It needs a message from the process to which its edge leads. That message
  * was not sent before that process answered, for messages arrive in order and it would have been taken; so that process has begun another
  * exchange since, and has moved earlier.
- * An exchange in pieces waits for those whose partial results it lacks: it may go on without one of them, but not to its end, and they do
- * not wait for what it sends meanwhile, for they have begun fewer blocks than it. What it has lent makes no edge. A process that computes,
+ * A reduce-scatter waits for those whose partial results it lacks: it may go on without one of them, but not to its end, and they do
+ * not wait for what it sends meanwhile, for they have begun fewer chunks than it. What it has lent makes no edge. A process that computes,
  * sleeps between two calls, or has a message on its way is not blocked, so nothing is said about it. More than EDGES exchanges of a call
  * that wait at a time, and calls that have not begun in some process, are left to the timeout. */
 #include "comm/messages/protocol.h"

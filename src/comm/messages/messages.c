@@ -195,7 +195,7 @@ static void receive_message(mf_comm *c, int from, const mf_message_tag *tag, voi
     borrow_message(c, from, tag, bytes, count, NULL, done, context);
 }
 
-static bool give_back(mf_comm *c, int to, uint64_t call, const mf_loan *loan)
+static bool return_loan(mf_comm *c, int to, uint64_t call, const mf_loan *loan)
 {
     mf_messages *m = (mf_messages *)c;
     mf_operation *finished = NULL;
@@ -471,7 +471,7 @@ mf_comm *mf_messages_new(mf_link *link, int rank, int size, const int *first_dev
                          .send = send_message,
                          .receive = receive_message,
                          .borrow = borrow_message,
-                         .give_back = give_back,
+                         .return_loan = return_loan,
                          .abort = abort_call,
                          .end = end_call,
                          .poll = poll_comm,

@@ -71,10 +71,10 @@ void mf_exchanges_free(mf_run_state *s); /* frees what the run state has kept */
  * active, completes g. False: memory is out and the run has failed. */
 bool mf_exchange_begin(mf_run_state *s, mf_rendezvous *g);
 void mf_exchange_end(mf_exchange *x); /* run by that fiber; may free x */
-/* Partial results from this many bytes on are reduced in pieces (pieces.c); the same in all processes. Set by tests. */
-extern _Atomic int64_t mf_pieces_from;
-/* The mf_way (relay_schedule.h) of reductions and gathers, the same in all processes; -1: the best. Set by tests. */
-extern _Atomic int mf_way_forced;
+/* Partial results from this many bytes on are reduced by a reduce-scatter (reduce_scatter.c); the same in all processes. Set by tests. */
+extern _Atomic int64_t mf_reduce_scatter_from;
+/* The mf_algorithm (relay_schedule.h) of reductions and gathers, the same in all processes; -1: the best. Set by tests. */
+extern _Atomic int mf_algorithm_forced;
 
 /* ---- exchange/contribution.c */
 /* The bytes that every process gets of each operand that is gathered or compared: all of the operand, or a hash of 128 bits, so that
@@ -118,7 +118,7 @@ bool mf_rendezvous_deliver(mf_rendezvous *g, const mf_exchange *x, const mf_segm
 mf_error_object *mf_disagreement(mf_run_state *s);       /* says who waits for whom */
 void mf_list_device(mf_text *t, int *count, int device); /* adds a device to a list that is cut off after 16 */
 /* The error for devices that take different ways through e, which contains the collective: two lists of devices, and their counts. */
-mf_error_object *mf_ways_differ(const mf_eqn *e, const mf_eqn *collective, const mf_namelist *axes, const char *const devices[2],
-                                const int counts[2]);
+mf_error_object *mf_devices_differ_error(const mf_eqn *e, const mf_eqn *collective, const mf_namelist *axes, const char *const devices[2],
+                                         const int counts[2]);
 
 #endif

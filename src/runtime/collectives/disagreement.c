@@ -69,8 +69,8 @@ mf_error_object *mf_disagreement(mf_run_state *s)
     return e;
 }
 
-mf_error_object *mf_ways_differ(const mf_eqn *e, const mf_eqn *collective, const mf_namelist *axes, const char *const devices[2],
-                                const int counts[2])
+mf_error_object *mf_devices_differ_error(const mf_eqn *e, const mf_eqn *collective, const mf_namelist *axes, const char *const devices[2],
+                                         const int counts[2])
 {
     mf_text t = { 0 };
     list_axes(&t, axes, axes->count);

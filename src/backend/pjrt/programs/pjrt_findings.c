@@ -54,7 +54,7 @@ static mf_error_object *differ(const pjrt_findings *s, const uint64_t *found, in
     int rest = list_group(s, found, number, f->first, group, false, &others);
     const mf_hlo_agreement *a = mf_hlo_agreement_on(&s->list, f->eqn);
     const char *names[2] = { these.at ? these.at : "", others.at ? others.at : "" };
-    mf_error_object *error = a ? mf_ways_differ(f->eqn, a->of, a->axes, names, (int[]){ count, rest })
+    mf_error_object *error = a ? mf_devices_differ_error(f->eqn, a->of, a->axes, names, (int[]){ count, rest })
                                : mf_replicated_error(f->eqn, location, names[0], count, s->devices[group]);
     mf_text_free(&these);
     mf_text_free(&others);

@@ -4,7 +4,7 @@
  *   - what every process gets: of a reduction the frontier of this process's ranks (frontier.h), of a gather whole operands, of a
  *   comparison a digest of each operand;
  *   - what a single process gets: pieces of an all_to_all, operands of a ppermute;
- *   - the frontiers of large reductions, of which each process gets its own piece (pieces.c).
+ *   - the frontiers of large reductions, of which each process gets its own piece (reduce_scatter.c).
  * A part is the results' chunks one after the other, and a chunk's contents are in rank order.
  * Invariants: every process knows who has which rank, so both ends know the size of each message; sums of 16-bit floats travel as f32
  * and are rounded once, at the end. */
@@ -31,7 +31,7 @@ int mf_exchange_part(const mf_exchange *x, int k)
     mf_collective_kind kind = mf_exchange_eqn(x, k)->op->collective;
     return kind == MF_COLLECTIVE_ALL_TO_ALL || kind == MF_COLLECTIVE_PERMUTE ? MF_PART_OWN
            : mf_relayed(x, k)                                                ? MF_PART_RELAY
-           : mf_in_pieces(x, k)                                              ? MF_PART_PIECES
+           : mf_is_reduce_scattered(x, k)                                    ? MF_PART_REDUCE_SCATTER
                                                                              : MF_PART_SHARED;
 }
 
@@ -80,8 +80,9 @@ void mf_exchange_lay_out(const mf_exchange *x, const mf_exchange_peer *from, con
         offsets[k] = bytes[part];
         bytes[part] += (chunk_bytes(x, k, from, to) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     }
-    if (x->sums && !bytes[MF_PART_SHARED] && !mf_pieces_lead(x))
-        bytes[MF_PART_SHARED] = ALIGNMENT; /* so that a process that computes something else gets a message and notices (mf_pieces_lead) */
+    if (x->sums && !bytes[MF_PART_SHARED] && !mf_reduce_scatter_leads(x))
+        bytes[MF_PART_SHARED] =
+            ALIGNMENT; /* so that a process that computes something else gets a message and notices (mf_reduce_scatter_leads) */
 }
 
 /* ------------------------------------------------------------------ contents */

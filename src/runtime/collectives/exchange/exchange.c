@@ -16,7 +16,7 @@ static void free_exchange(mf_exchange *x)
         mf_free(from->frontier);
         mf_free(from->offsets);
     }
-    mf_pieces_free(x);
+    mf_reduce_scatter_free(x);
     mf_relay_free(x->relay);
     mf_free(x->sources);
     mf_free(x->runs);
@@ -40,7 +40,8 @@ static bool all_relayed(const mf_exchange *x)
 static bool prepare(mf_exchange *x)
 {
     int64_t bytes[MF_PARTS], *offsets = mf_alloc((size_t)x->g->instr->out_count * sizeof *offsets);
-    bool made = offsets && mf_relay_prepare(x) && (all_relayed(x) || mf_exchange_find_peers(x)) && (x->relay || mf_pieces_prepare(x));
+    bool made = offsets && mf_relay_prepare(x) && (all_relayed(x) || mf_exchange_find_peers(x)) &&
+                (x->relay || mf_reduce_scatter_prepare(x));
     mf_exchange_peer *own = x->sources;
     if (made && own) {
         mf_exchange_lay_out(x, own, own, own->offsets, own->bytes);
@@ -79,8 +80,8 @@ static bool keep(mf_exchange *x)
 
 static bool still_fits(const mf_exchange *x, const mf_run_state *s)
 {
-    return x->comm == s->comm && x->pieces_from == atomic_load_explicit(&mf_pieces_from, memory_order_relaxed) &&
-           x->way == atomic_load_explicit(&mf_way_forced, memory_order_relaxed);
+    return x->comm == s->comm && x->reduce_scatter_from == atomic_load_explicit(&mf_reduce_scatter_from, memory_order_relaxed) &&
+           x->algorithm == atomic_load_explicit(&mf_algorithm_forced, memory_order_relaxed);
 }
 
 mf_rendezvous *mf_exchange_take_kept(mf_run_state *s, const mf_instr *in)
@@ -124,8 +125,8 @@ void mf_message_ended(void *context, mf_error_object *error)
     if (error && !atomic_compare_exchange_strong(&x->error, &none, error))
         mf_error_ignore(error);
     atomic_fetch_sub(&x->s->messages, 1);
-    if (error && x->blocks)
-        mf_pieces_wake(x);
+    if (error && x->scatter)
+        mf_reduce_scatter_wake(x);
     end_one(x);
 }
 
@@ -201,7 +202,7 @@ static void post(mf_exchange *x)
     if (x->relay)
         mf_relay_post(x);
     else
-        mf_pieces_post(x);
+        mf_reduce_scatter_post(x);
     mf_exchange_posted(x);
 }
 
@@ -231,8 +232,8 @@ static mf_exchange *new_exchange(mf_run_state *s, mf_rendezvous *g)
     x->out_count = g->instr->out_count;
     x->compiler = mf_executable_compiler(s->executable);
     x->comm = s->comm;
-    x->pieces_from = atomic_load(&mf_pieces_from);
-    x->way = atomic_load(&mf_way_forced);
+    x->reduce_scatter_from = atomic_load(&mf_reduce_scatter_from);
+    x->algorithm = atomic_load(&mf_algorithm_forced);
     if (prepare(x)) {
         x->own = g->lasting ? g : NULL;
         g->exchange = g->lasting ? x : NULL;
@@ -295,8 +296,8 @@ void mf_exchange_fail(mf_exchange *x)
 
 void mf_exchange_end(mf_exchange *x)
 {
-    if (mf_pieces_wait(x)) {
-        mf_pieces_go_on(x);
+    if (mf_reduce_scatter_waits(x)) {
+        mf_reduce_scatter_advance(x);
         return;
     }
     mf_run_state *s = x->s;

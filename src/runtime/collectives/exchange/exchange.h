@@ -7,7 +7,7 @@
 
 /* The parts of a contribution: for every process; for a single process; of large reductions, of which each process combines a piece.
  * What goes by relay has its own memory. */
-enum { MF_PART_SHARED, MF_PART_OWN, MF_PARTS, MF_PART_PIECES = MF_PARTS, MF_PART_RELAY };
+enum { MF_PART_SHARED, MF_PART_OWN, MF_PARTS, MF_PART_REDUCE_SCATTER = MF_PARTS, MF_PART_RELAY };
 typedef struct mf_relay mf_relay;
 
 /* A run of consecutive ranks of one process; `before` of its ranks precede them. */
@@ -42,22 +42,22 @@ struct mf_exchange {
     mf_rendezvous *g;
     const mf_segment_compiler *compiler;
     int out_count, source_count;
-    mf_exchange_peer *sources;   /* who may exchange something; this process first, then around the circle in order */
-    bool pairs;                  /* only ppermutes: the sources are this process's partners only */
-    mf_rank_run *runs;           /* of all sources */
-    mf_exchange_pair *exchanged; /* by result, then by member here; NULL: no ppermute */
-    int round;                   /* the next round of direct messages (relay_schedule.h) */
-    mf_register *sums;           /* by result, of reductions in pieces; NULL: none */
-    mf_relay *relay;             /* NULL: everybody sends to everybody */
-    mf_message_tag tag;          /* common to its messages */
-    bool named;                  /* the tag is the same in the next run, except for the call */
-    struct mf_blocks *blocks;    /* of the reductions in pieces */
-    int first_messages;          /* of the relay's first step */
-    mf_rendezvous *own;          /* its lasting rendezvous, which is freed with it; or NULL */
-    mf_exchange *next;           /* in the list of those that the run state keeps */
-    const mf_comm *comm;         /* laid out for this communicator */
-    int64_t pieces_from;         /* and for these values of mf_pieces_from and mf_way_forced */
-    int way;
+    mf_exchange_peer *sources;         /* who may exchange something; this process first, then around the circle in order */
+    bool pairs;                        /* only ppermutes: the sources are this process's partners only */
+    mf_rank_run *runs;                 /* of all sources */
+    mf_exchange_pair *exchanged;       /* by result, then by member here; NULL: no ppermute */
+    int round;                         /* the next round of direct messages (relay_schedule.h) */
+    mf_register *sums;                 /* by result, of reductions by reduce-scatter; NULL: none */
+    mf_relay *relay;                   /* NULL: everybody sends to everybody */
+    mf_message_tag tag;                /* common to its messages */
+    bool named;                        /* the tag is the same in the next run, except for the call */
+    struct mf_reduce_scatter *scatter; /* of the large reductions; or NULL */
+    int first_messages;                /* of the relay's first step */
+    mf_rendezvous *own;                /* its lasting rendezvous, which is freed with it; or NULL */
+    mf_exchange *next;                 /* in the list of those that the run state keeps */
+    const mf_comm *comm;               /* laid out for this communicator */
+    int64_t reduce_scatter_from;       /* and for these values of mf_reduce_scatter_from and mf_algorithm_forced */
+    int algorithm;
     _Atomic int pending;
     _Atomic(mf_error_object *) error; /* the first one */
 };
@@ -67,7 +67,7 @@ static inline const mf_eqn *mf_exchange_eqn(const mf_exchange *x, int k) { retur
 static inline const mf_exchange_pair *mf_exchange_pairs(const mf_exchange *x, int k) { return x->exchanged + k * x->g->here_count; }
 
 /* True until mf_exchange_reduce has taken the sum. */
-static inline bool mf_in_pieces(const mf_exchange *x, int k) { return x->sums && x->sums[k].data; }
+static inline bool mf_is_reduce_scattered(const mf_exchange *x, int k) { return x->sums && x->sums[k].data; }
 
 /* ---- peers.c */
 bool mf_exchange_find_peers(mf_exchange *x);                                  /* false: memory is out */
@@ -110,16 +110,16 @@ void mf_message_ended(void *x, mf_error_object *error); /* mf_message_done of th
 void mf_exchange_posted(mf_exchange *x);
 void mf_exchange_fail(mf_exchange *x); /* fails the run if a message has ended in an error */
 
-/* ---- pieces.c */
-bool mf_pieces_prepare(mf_exchange *x); /* false: memory is out */
-/* Whether every process gets some of the first block's partial results. Then these go in the place of the shared part, which would be
+/* ---- reduce_scatter.c */
+bool mf_reduce_scatter_prepare(mf_exchange *x); /* false: memory is out */
+/* Whether every process gets some of the first chunk's partial results. Then these go in the place of the shared part, which would be
  * empty: a process that computes something else finds a message of ours there. */
-bool mf_pieces_lead(const mf_exchange *x);
-void mf_pieces_post(mf_exchange *x); /* begins; counts as a pending message until all is combined */
-bool mf_pieces_wait(const mf_exchange *x);
-void mf_pieces_go_on(mf_exchange *x); /* if it waits; may free x */
-void mf_pieces_wake(mf_exchange *x);
-void mf_pieces_free(mf_exchange *x);
+bool mf_reduce_scatter_leads(const mf_exchange *x);
+void mf_reduce_scatter_post(mf_exchange *x); /* begins; counts as a pending message until all is combined */
+bool mf_reduce_scatter_waits(const mf_exchange *x);
+void mf_reduce_scatter_advance(mf_exchange *x); /* if it waits; may free x */
+void mf_reduce_scatter_wake(mf_exchange *x);
+void mf_reduce_scatter_free(mf_exchange *x);
 
 /* ---- relay.c: reductions and gathers among many processes */
 bool mf_relay_prepare(mf_exchange *x); /* creates x->relay if it is better; false: memory is out */

@@ -12,7 +12,7 @@
 
 enum { UNIT = 64, STEPS = 2 * 31 }; /* bytes; the most steps that bring partial results */
 
-_Atomic int mf_way_forced = -1;
+_Atomic int mf_algorithm_forced = -1;
 
 typedef struct part { /* a part of the vector for one node */
     mf_subtree node;
@@ -26,7 +26,7 @@ struct mf_relay {
     int step;
     int64_t *offsets; /* by result: bytes into the vector, or into a record */
     /* reductions */
-    mf_way way;
+    mf_algorithm algorithm;
     int64_t length; /* of the vector in units; 0: nothing is reduced */
     part parts[MF_RELAY_NODES];
     int part_count;
@@ -99,22 +99,22 @@ static bool put_records(const mf_exchange *x, mf_relay *r)
 
 bool mf_relay_prepare(mf_exchange *x)
 {
-    int forced = atomic_load_explicit(&mf_way_forced, memory_order_relaxed);
-    if (forced == MF_WAY_DIRECT || (forced < 0 && x->s->comm->size <= MF_DIRECT_MOST))
+    int forced = atomic_load_explicit(&mf_algorithm_forced, memory_order_relaxed);
+    if (forced == MF_ALGORITHM_DIRECT || (forced < 0 && x->s->comm->size <= MF_DIRECT_MOST))
         return true;
     const mf_ownership *owners = &x->g->owners;
     int64_t processes = owners->ordered ? owners->runs : 0, bytes = 0;
     for (int k = 0; k < x->out_count; k++)
         bytes += mf_reduces(mf_exchange_eqn(x, k)) ? mf_partial_bytes(mf_exchange_eqn(x, k)) : 0;
-    mf_way way = mf_way_of(atomic_load_explicit(&mf_pieces_from, memory_order_relaxed), processes, bytes);
-    way = forced < 0 ? way : (mf_way)forced;
-    if (way == MF_WAY_DIRECT || processes < 2)
+    mf_algorithm algorithm = mf_algorithm_for(atomic_load_explicit(&mf_reduce_scatter_from, memory_order_relaxed), processes, bytes);
+    algorithm = forced < 0 ? algorithm : (mf_algorithm)forced;
+    if (algorithm == MF_ALGORITHM_DIRECT || processes < 2)
         return true;
     mf_relay *r = x->relay = mf_calloc(1, sizeof *r);
     if (!r)
         return false;
     r->processes = processes;
-    r->way = way;
+    r->algorithm = algorithm;
     r->step = -1;
     r->own = mf_ownership_run_of(owners, x->g->members[0].rank);
     r->ranks = (mf_span){ mf_ownership_first(owners, r->own), mf_ownership_first(owners, r->own + 1) };
@@ -223,16 +223,19 @@ static void post_records(posting *p)
         send(p, r->all.data + span[i].first, span[i].end - span[i].first);
 }
 
-static mf_transfer transfer(const mf_relay *r, mf_way way) { return mf_relay_step(way, r->processes, r->own, r->length, r->step); }
+static mf_transfer transfer(const mf_relay *r, mf_algorithm algorithm)
+{
+    return mf_relay_step(algorithm, r->processes, r->own, r->length, r->step);
+}
 
 static int post(mf_exchange *x, bool really)
 {
     const mf_relay *r = x->relay;
     posting p = { .x = x, .post = really };
-    p.t = transfer(r, r->way);
+    p.t = transfer(r, r->algorithm);
     if (r->length)
         post_vector(&p);
-    p.t = transfer(r, MF_WAY_WHOLE);
+    p.t = transfer(r, MF_ALGORITHM_DOUBLING);
     if (r->record)
         post_records(&p);
     return p.sent + p.received;
@@ -243,7 +246,7 @@ static bool allocate(const mf_exchange *x)
 {
     mf_relay *r = x->relay;
     mf_subtree nodes[MF_RELAY_NODES];
-    mf_transfer t = transfer(r, r->way);
+    mf_transfer t = transfer(r, r->algorithm);
     int64_t bytes = t.partial && t.from >= 0 ? span_bytes(t.receives) : 0;
     return !bytes || mf_register_new(&r->came[r->step], bytes * mf_relay_nodes(&x->g->owners, t.from, r->step, nodes));
 }
@@ -314,7 +317,7 @@ void mf_relay_post(mf_exchange *x) { post(x, true); }
 bool mf_relay_arrived(mf_exchange *x)
 {
     mf_relay *r = x->relay;
-    mf_transfer t = transfer(r, r->way);
+    mf_transfer t = transfer(r, r->algorithm);
     return !r->length || !t.partial || combine(x, &t);
 }
 

@@ -134,7 +134,7 @@ bool mf_exchange_reduce(const mf_exchange *x, int k, mf_register *sum)
     const mf_type *type = e->in[0]->type;
     if (mf_relayed(x, k))
         return mf_relay_sum(x, k, sum);
-    if (mf_in_pieces(x, k)) {
+    if (mf_is_reduce_scattered(x, k)) {
         mf_register_move(sum, &x->sums[k]);
         return true;
     }

@@ -89,7 +89,7 @@ mf_message_tag mf_exchange_tag(const mf_exchange *x, uint64_t which)
 {
     mf_message_tag tag = x->tag;
     tag.place = mf_hash_mix(tag.place, which);
-    tag.exchange = x->blocks ? NULL : x; /* an exchange in pieces waits for its partial results first */
+    tag.exchange = x->scatter ? NULL : x; /* a reduce-scatter waits for its partial results first */
     return tag;
 }
 

@@ -48,9 +48,9 @@ bool mf_ownership_list(mf_ownership *o, const mf_comm *c, int64_t count, int (*d
             }
             list = more;
         }
-        int way = before < 0 ? 0 : process > before ? 1 : -1;
-        o->ordered &= !way || !direction || way == direction;
-        direction = way ? way : direction;
+        int algorithm = before < 0 ? 0 : process > before ? 1 : -1;
+        o->ordered &= !algorithm || !direction || algorithm == direction;
+        direction = algorithm ? algorithm : direction;
         list[o->runs++] = (mf_owned_run){ rank, process };
     }
     o->list = list;

@@ -20,12 +20,12 @@ static int log2_of(int64_t n)
 /* Chosen by the results of bench/simulate.c. A few messages all at once take less time than successive steps; so do large pieces among
  * more processes, if these are not a power of two. A whole vector travels log2(p) times; in parts it travels twice, in twice as many
  * messages. */
-mf_way mf_way_of(int64_t pieces_from, int64_t processes, int64_t bytes)
+mf_algorithm mf_algorithm_for(int64_t reduce_scatter_from, int64_t processes, int64_t bytes)
 {
     enum { PIECES_MOST = 64 };
-    if (processes <= MF_DIRECT_MOST || (processes <= PIECES_MOST && bytes / processes >= pieces_from / 16))
-        return MF_WAY_DIRECT;
-    return bytes >= pieces_from / 2 ? MF_WAY_PARTS : MF_WAY_WHOLE;
+    if (processes <= MF_DIRECT_MOST || (processes <= PIECES_MOST && bytes / processes >= reduce_scatter_from / 16))
+        return MF_ALGORITHM_DIRECT;
+    return bytes >= reduce_scatter_from / 2 ? MF_ALGORITHM_HALVING : MF_ALGORITHM_DOUBLING;
 }
 
 typedef struct power {
@@ -47,10 +47,10 @@ static power block_of(int64_t processes, int64_t participant)
 }
 
 /* The part of the vector that number i of a block has after so many halvings. */
-static mf_span part_of(mf_way way, int64_t length, int64_t i, int halvings)
+static mf_span part_of(mf_algorithm algorithm, int64_t length, int64_t i, int halvings)
 {
     mf_span s = { 0, length };
-    for (int l = 0; l < halvings && way == MF_WAY_PARTS; l++) {
+    for (int l = 0; l < halvings && algorithm == MF_ALGORITHM_HALVING; l++) {
         int64_t middle = s.first + (s.end - s.first + 1) / 2;
         if (i >> l & 1)
             s.first = middle;
@@ -65,10 +65,10 @@ static int forth(int64_t processes) { return 2 * log2_of(processes); }
 
 int mf_relay_steps(int64_t processes) { return 2 * forth(processes); }
 
-static mf_transfer hand_over(mf_way way, const power *b, int64_t i, int64_t length, int level)
+static mf_transfer hand_over(mf_algorithm algorithm, const power *b, int64_t i, int64_t length, int level)
 {
     mf_transfer t = { -1, -1, { 0, 0 }, { 0, 0 }, true };
-    mf_span part = part_of(way, length, i, level);
+    mf_span part = part_of(algorithm, length, i, level);
     if (level == b->log && b->before >= 0) {
         t.to = b->before + i;
         t.sends = part;
@@ -79,23 +79,23 @@ static mf_transfer hand_over(mf_way way, const power *b, int64_t i, int64_t leng
     return t;
 }
 
-static mf_transfer meet(mf_way way, const power *b, int64_t i, int64_t length, int level)
+static mf_transfer meet(mf_algorithm algorithm, const power *b, int64_t i, int64_t length, int level)
 {
     int64_t other = i ^ (int64_t)1 << level;
     if (level >= b->log)
         return (mf_transfer){ -1, -1, { 0, 0 }, { 0, 0 }, true };
-    return (mf_transfer){ b->base + other, b->base + other, part_of(way, length, other, level + 1), part_of(way, length, i, level + 1),
-                          true };
+    return (mf_transfer){ b->base + other, b->base + other, part_of(algorithm, length, other, level + 1),
+                          part_of(algorithm, length, i, level + 1), true };
 }
 
-mf_transfer mf_relay_step(mf_way way, int64_t processes, int64_t participant, int64_t length, int step)
+mf_transfer mf_relay_step(mf_algorithm algorithm, int64_t processes, int64_t participant, int64_t length, int step)
 {
     power b = block_of(processes, participant);
     int half = forth(processes), mirrored = step < half ? step : 2 * half - 1 - step;
-    mf_transfer t = (mirrored & 1 ? meet : hand_over)(way, &b, participant - b.base, length, mirrored / 2);
+    mf_transfer t = (mirrored & 1 ? meet : hand_over)(algorithm, &b, participant - b.base, length, mirrored / 2);
     if (step < half)
         return t;
-    bool has_all = way == MF_WAY_WHOLE && mirrored & 1;
+    bool has_all = algorithm == MF_ALGORITHM_DOUBLING && mirrored & 1;
     return has_all ? (mf_transfer){ -1, -1, { 0, 0 }, { 0, 0 }, false } : (mf_transfer){ t.from, t.to, t.receives, t.sends, false };
 }
 

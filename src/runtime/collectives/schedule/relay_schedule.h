@@ -11,12 +11,13 @@
 #include "runtime/collectives/schedule/frontier.h"
 #include "runtime/collectives/schedule/ownership.h"
 
-/* How a collective travels: from everybody to everybody; in steps, as a whole; or in steps, of a vector, in ever smaller parts. */
-typedef enum mf_way { MF_WAY_DIRECT, MF_WAY_WHOLE, MF_WAY_PARTS } mf_way;
+/* How a collective travels: from everybody to everybody; in steps, as a whole (recursive doubling); or in steps, of a vector, in ever
+ * smaller parts (recursive halving, and doubling back: Rabenseifner). */
+typedef enum mf_algorithm { MF_ALGORITHM_DIRECT, MF_ALGORITHM_DOUBLING, MF_ALGORITHM_HALVING } mf_algorithm;
 
-/* The way of a reduction of so many bytes over so many processes; a gather counts as 0 bytes. pieces_from: bytes of a vector from which
- * on it is cut up when it goes directly (pieces.c). */
-mf_way mf_way_of(int64_t pieces_from, int64_t processes, int64_t bytes);
+/* The algorithm of a reduction of so many bytes over so many processes; a gather counts as 0 bytes. reduce_scatter_from: bytes of a vector
+ * from which on it is cut up when it goes directly (reduce_scatter.c). */
+mf_algorithm mf_algorithm_for(int64_t reduce_scatter_from, int64_t processes, int64_t bytes);
 enum { MF_DIRECT_MOST = 15 }; /* the most processes that always exchange directly */
 
 typedef struct mf_span {
@@ -40,8 +41,8 @@ typedef struct mf_transfer {
 } mf_transfer;
 
 int mf_relay_steps(int64_t processes);
-/* What a participant does in a step, of a vector of `length`. What is gathered goes with MF_WAY_WHOLE. */
-mf_transfer mf_relay_step(mf_way way, int64_t processes, int64_t participant, int64_t length, int step);
+/* What a participant does in a step, of a vector of `length`. What is gathered goes by MF_ALGORITHM_DOUBLING. */
+mf_transfer mf_relay_step(mf_algorithm algorithm, int64_t processes, int64_t participant, int64_t length, int step);
 /* The participants whose contributions a participant has before a step that sends partial results: one or two intervals, from left to
  * right. Returns their number. */
 int mf_relay_held(int64_t processes, int64_t participant, int step, mf_span out[2]);
