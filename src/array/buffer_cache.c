@@ -31,30 +31,30 @@
 #define CHECKED 0
 #endif
 
-typedef struct shelf { /* one size class; on a cache line of its own */
+typedef struct bin { /* one size class; on a cache line of its own */
     _Alignas(64) pthread_mutex_t lock;
     void *first;    /* free blocks, each holding the address of the next */
     int64_t count;  /* the number of free blocks */
     int64_t unused; /* the least count since the window began: that many blocks were not needed */
-} shelf;
+} bin;
 
 static void *from_system(size_t size);
 static void to_system(void *p, size_t size);
 
 /* A source of blocks with its free lists: the process's own memory, or the memory shared with others, if there is some. */
-typedef struct stock {
+typedef struct cache {
     mf_memory_source from;
-    shelf shelves[CLASSES];
-} stock;
-static stock own = { .from = { .get = from_system, .put = to_system } }, shared;
+    bin bins[CLASSES];
+} cache;
+static cache own = { .from = { .get = from_system, .put = to_system } }, shared;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static _Atomic int64_t live_bytes, peak_bytes, cached_bytes, system_allocations, requests;
 
-static void make_shelves(void)
+static void init_bins(void)
 {
     for (int i = 0; i < CLASSES; i++) {
-        pthread_mutex_init(&own.shelves[i].lock, NULL);
-        pthread_mutex_init(&shared.shelves[i].lock, NULL);
+        pthread_mutex_init(&own.bins[i].lock, NULL);
+        pthread_mutex_init(&shared.bins[i].lock, NULL);
     }
 }
 
@@ -129,22 +129,22 @@ static void *checked_get(size_t bytes)
     return p;
 }
 
-static void *pop(shelf *s) /* call with the lock held */
+static void *pop(bin *b) /* call with the lock held */
 {
-    void *p = s->first;
+    void *p = b->first;
     if (!p)
         return NULL;
-    memcpy(&s->first, p, sizeof s->first);
-    if (--s->count < s->unused)
-        s->unused = s->count;
+    memcpy(&b->first, p, sizeof b->first);
+    if (--b->count < b->unused)
+        b->unused = b->count;
     return p;
 }
 
-static void *take_cached(shelf *s, size_t size)
+static void *take_cached(bin *b, size_t size)
 {
-    pthread_mutex_lock(&s->lock);
-    void *p = pop(s);
-    pthread_mutex_unlock(&s->lock);
+    pthread_mutex_lock(&b->lock);
+    void *p = pop(b);
+    pthread_mutex_unlock(&b->lock);
     if (p)
         atomic_fetch_sub_explicit(&cached_bytes, (int64_t)size, memory_order_relaxed);
     return p;
@@ -159,19 +159,19 @@ static size_t size_of_class(int class)
 }
 
 /* Returns blocks to the system: those not needed in the window that ends here, or all. */
-static void release(stock *from, int class, bool all)
+static void release(cache *from, int class, bool all)
 {
-    shelf *s = &from->shelves[class];
+    bin *b = &from->bins[class];
     size_t size = size_of_class(class);
     void *gone = NULL;
-    pthread_mutex_lock(&s->lock);
-    for (int64_t n = all ? s->count : s->unused; n > 0; n--) {
-        void *p = pop(s);
+    pthread_mutex_lock(&b->lock);
+    for (int64_t n = all ? b->count : b->unused; n > 0; n--) {
+        void *p = pop(b);
         memcpy(p, &gone, sizeof gone);
         gone = p;
     }
-    s->unused = s->count;
-    pthread_mutex_unlock(&s->lock);
+    b->unused = b->count;
+    pthread_mutex_unlock(&b->lock);
     while (gone) {
         void *p = gone;
         memcpy(&gone, p, sizeof gone);
@@ -189,7 +189,7 @@ static void release_idle(void)
         }
 }
 
-static void *ask(stock *from, size_t size)
+static void *ask(cache *from, size_t size)
 {
     void *p = from->from.get(size);
     if (p)
@@ -197,19 +197,19 @@ static void *ask(stock *from, size_t size)
     return p;
 }
 
-static void *get(stock *from, size_t bytes)
+static void *get(cache *from, size_t bytes)
 {
     int64_t request = atomic_fetch_add_explicit(&requests, 1, memory_order_relaxed);
     if (bytes > MOST || mf_alloc_must_fail())
         return NULL;
     if (CHECKED && from == &own)
         return checked_get(bytes);
-    pthread_once(&once, make_shelves);
+    pthread_once(&once, init_bins);
     if (request % WINDOW == WINDOW - 1)
         release_idle();
     size_t size;
-    shelf *s = &from->shelves[class_of(bytes, &size)];
-    void *p = take_cached(s, size);
+    bin *b = &from->bins[class_of(bytes, &size)];
+    void *p = take_cached(b, size);
     if (!p)
         p = ask(from, size);
     if (!p) { /* free blocks of other classes may make room */
@@ -237,26 +237,26 @@ void mf_memory_put(void *p, size_t bytes)
 {
     if (!p)
         return;
-    stock *to = is_shared(p) ? &shared : &own;
+    cache *to = is_shared(p) ? &shared : &own;
     if (CHECKED && to == &own) {
         count_live(-(int64_t)bytes);
         free(p);
         return;
     }
     size_t size;
-    shelf *s = &to->shelves[class_of(bytes, &size)];
+    bin *b = &to->bins[class_of(bytes, &size)];
     count_live(-(int64_t)size);
     atomic_fetch_add_explicit(&cached_bytes, (int64_t)size, memory_order_relaxed);
-    pthread_mutex_lock(&s->lock);
-    memcpy(p, &s->first, sizeof s->first);
-    s->first = p;
-    s->count++;
-    pthread_mutex_unlock(&s->lock);
+    pthread_mutex_lock(&b->lock);
+    memcpy(p, &b->first, sizeof b->first);
+    b->first = p;
+    b->count++;
+    pthread_mutex_unlock(&b->lock);
 }
 
 void mf_memory_trim(void)
 {
-    pthread_once(&once, make_shelves);
+    pthread_once(&once, init_bins);
     for (int i = 0; i < CLASSES; i++) {
         release(&own, i, true);
         release(&shared, i, true);

@@ -176,8 +176,8 @@ static void announce(mf_rendezvous *g, mf_fiber **list)
         mf_map *map = g->members[i].map;
         bool news = false;
         for (int k = 0; k < in->out_count && g->members[i].here; k++)
-            if (in->out[k] < 0 && !map->there[~in->out[k]])
-                map->there[~in->out[k]] = news = true;
+            if (in->out[k] < 0 && !map->published[~in->out[k]])
+                map->published[~in->out[k]] = news = true;
         if (news)
             mf_map_wake(map, list);
     }
@@ -326,7 +326,8 @@ static mf_step meet(mf_fiber *f, const mf_instr *in, mf_map *top, const int64_t 
         mf_run_state_unlock(s);
         return fail(s, in, mf_error_out_of_memory());
     }
-    bool last = g->arrived == g->here_count, detached = in->participants->detached; /* read now: once f is parked, the plan may go away */
+    bool last = g->arrived == g->here_count,
+         detached = in->participants->detached; /* read now: once f is suspended, the plan may go away */
     bool here = last && !g->spread;
     bool behind = !last && spread && !s->comm->together; /* lets the exchange begin before this fiber goes on */
     int64_t left = 1;
@@ -350,7 +351,7 @@ static mf_step meet(mf_fiber *f, const mf_instr *in, mf_map *top, const int64_t 
     }
     if (!left)
         mf_run_state_over(s);
-    return !detached ? MF_STEP_PARKED : behind ? MF_STEP_BEHIND : MF_STEP_NEXT;
+    return !detached ? MF_STEP_SUSPENDED : behind ? MF_STEP_YIELD : MF_STEP_NEXT;
 }
 
 mf_step mf_collective(mf_fiber *f, const mf_instr *in)

@@ -46,7 +46,7 @@ static int segment_inputs(mf_planner *m, int index, mf_variable **list)
 {
     const mf_item *item = &m->s.items[index];
     int count = 0;
-    mf_look_at(m, index);
+    mf_visit_item(m, index);
     for (int k = 0; k < item->count; k++)
         for (int a = 0; a < item->eqns[k]->in_count && !(item->eqns[k]->op->flags & MF_OP_BARRIER); a++) {
             mf_variable *v = mf_origin(item->eqns[k]->in[a]);

@@ -4,13 +4,13 @@
 
 #include <string.h>
 
-typedef struct lives {
+typedef struct liveness {
     int *last;        /* by register: the last instruction of its own block that names it, or -1 */
     int *last_device; /* by register of the uniform block: the position of the last instruction of the device block that reads it, or -1 */
-    bool *stays;      /* by register: an output or a constant, never dies */
-} lives;
+    bool *never_dies; /* by register: an output or a constant, never dies */
+} liveness;
 
-static void mention(lives *own, lives *uniform, int ref, int at, int position)
+static void mention(liveness *own, liveness *uniform, int ref, int at, int position)
 {
     if (ref >= 0)
         own->last[ref] = at;
@@ -18,7 +18,7 @@ static void mention(lives *own, lives *uniform, int ref, int at, int position)
         uniform->last_device[~ref] = position;
 }
 
-static void find_lives(mf_planner *m, int where, lives *own, lives *uniform)
+static void find_last_mentions(mf_planner *m, int where, liveness *own, liveness *uniform)
 {
     const mf_side *d = &m->sides[where];
     for (int t = 0; t < d->instr_count; t++) {
@@ -51,7 +51,7 @@ static int passed_by_all(const mf_planner *m, const mf_instr *wait, int before)
     return before;
 }
 
-static void list_dying(mf_planner *m, int where, const lives *own)
+static void list_last_uses(mf_planner *m, int where, const liveness *own)
 {
     mf_side *d = &m->sides[where];
     bool *dead = mf_planner_get(m, (size_t)d->reg_count, sizeof *dead);
@@ -63,7 +63,7 @@ static void list_dying(mf_planner *m, int where, const lives *own)
         if (where == MF_UNIFORM)
             passed = passed_by_all(m, in, passed);
         for (int r = 0; r < d->reg_count; r++)
-            if (!dead[r] && !own->stays[r] && own->last[r] >= 0 && own->last[r] <= t &&
+            if (!dead[r] && !own->never_dies[r] && own->last[r] >= 0 && own->last[r] <= t &&
                 (where == MF_DEVICE || own->last_device[r] < passed || own->last_device[r] < 0)) {
                 dead[r] = true;
                 list[count++] = r;
@@ -75,7 +75,7 @@ static void list_dying(mf_planner *m, int where, const lives *own)
     }
 }
 
-static bool dies_at(const mf_instr *in, int ref)
+static bool is_last_use(const mf_instr *in, int ref)
 {
     for (int i = 0; i < in->last_use_count; i++)
         if (in->last_uses[i] == ref)
@@ -85,40 +85,40 @@ static bool dies_at(const mf_instr *in, int ref)
 
 /* An operand is moved by its last mention in the instruction. A loop reads its constants after it has moved its carry, and a map reads
  * operands while it writes results into those that it has moved; so in these the mention must be the only one. */
-static void find_takes(mf_instr *in)
+static void find_moves(mf_instr *in)
 {
     bool only = in->kind == MF_DO_WHILE || in->kind == MF_DO_SCAN || in->kind == MF_DO_MAP;
     for (int i = 0; i < in->in_count && in->kind != MF_DO_AWAIT; i++) {
         bool again = false;
         for (int k = only ? 0 : i + 1; k < in->in_count; k++)
             again |= k != i && in->in[k] == in->in[i];
-        in->moves[i] = !again && in->in[i] >= 0 && dies_at(in, in->in[i]);
+        in->moves[i] = !again && in->in[i] >= 0 && is_last_use(in, in->in[i]);
     }
 }
 
-static void make_lives(mf_planner *m, lives *l, int where)
+static void allocate_liveness(mf_planner *m, liveness *l, int where)
 {
     int count = m->sides[where].reg_count;
     l->last = mf_planner_minus_ones(m, count);
     l->last_device = mf_planner_minus_ones(m, count);
-    l->stays = mf_planner_get(m, (size_t)count, sizeof *l->stays);
+    l->never_dies = mf_planner_get(m, (size_t)count, sizeof *l->never_dies);
     for (int v = 0; v < m->s.program->var_count && !m->error; v++)
         if (m->sides[where].constant_of[v] >= 0)
-            l->stays[m->sides[where].constant_of[v]] = true;
+            l->never_dies[m->sides[where].constant_of[v]] = true;
 }
 
 void mf_find_last_uses(mf_planner *m, const int *out)
 {
-    lives of[2] = { 0 };
+    liveness of[2] = { 0 };
     for (int w = 0; w < 2; w++)
-        make_lives(m, &of[w], w);
+        allocate_liveness(m, &of[w], w);
     for (int o = 0; o < m->s.program->out_count && !m->error; o++)
-        of[out[o] >= 0 ? MF_DEVICE : MF_UNIFORM].stays[out[o] >= 0 ? out[o] : ~out[o]] = true;
+        of[out[o] >= 0 ? MF_DEVICE : MF_UNIFORM].never_dies[out[o] >= 0 ? out[o] : ~out[o]] = true;
     for (int w = 0; w < 2 && !m->error; w++)
-        find_lives(m, w, &of[w], &of[MF_UNIFORM]);
+        find_last_mentions(m, w, &of[w], &of[MF_UNIFORM]);
     for (int w = 0; w < 2 && !m->error; w++)
-        list_dying(m, w, &of[w]);
+        list_last_uses(m, w, &of[w]);
     for (int w = 0; w < 2 && !m->error; w++)
         for (int t = 0; t < m->sides[w].instr_count; t++)
-            find_takes(m->sides[w].instrs[t]);
+            find_moves(m->sides[w].instrs[t]);
 }

@@ -37,8 +37,8 @@ typedef struct mf_blocks {
 } mf_blocks;
 
 /* ---- the stages, in the order in which compile.c calls them; scheduling and partitioning are in schedule/schedule.h */
-void mf_find_crossings(mf_planner *m);     /* registers.c */
-void mf_look_at(mf_planner *m, int index); /* sets computed_in for the values that this item computes */
+void mf_find_crossings(mf_planner *m);        /* registers.c */
+void mf_visit_item(mf_planner *m, int index); /* sets computed_in for the values that this item computes */
 void mf_reference_inputs(mf_planner *m);
 void mf_make_instructions(mf_planner *m);                                                     /* instructions.c */
 void mf_find_participants(mf_planner *m, const mf_item *item, mf_participants *participants); /* participants.c */

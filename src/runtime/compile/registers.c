@@ -49,7 +49,7 @@ int mf_reference(mf_planner *m, int where, mf_variable *v)
 /* A barrier reads nothing itself: readers of its results read its operands, but later. */
 static bool is_barrier(const mf_eqn *e) { return e->op->flags & MF_OP_BARRIER; }
 
-void mf_look_at(mf_planner *m, int index)
+void mf_visit_item(mf_planner *m, int index)
 {
     const mf_item *item = &m->s.items[index];
     for (int k = 0; k < item->count; k++)
@@ -61,7 +61,7 @@ void mf_find_crossings(mf_planner *m)
 {
     const mf_schedule *s = &m->s;
     for (int i = 0; i < s->item_count && !m->error; i++) {
-        mf_look_at(m, i);
+        mf_visit_item(m, i);
         for (int k = 0; k < s->items[i].count; k++) {
             const mf_eqn *e = s->items[i].eqns[k];
             for (int o = 0; o < e->out_count && (e->op->flags & MF_OP_EFFECT);

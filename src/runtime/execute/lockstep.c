@@ -410,7 +410,7 @@ static mf_step go_on(run *r)
     while (r->next < r->l->action_count) {
         const action *a = &r->l->actions[r->next++];
         if (a->instr->kind == MF_DO_COLLECTIVE && is_spread(r->plan))
-            return begin_exchange(r, a) ? MF_STEP_PARKED : MF_STEP_FAILED;
+            return begin_exchange(r, a) ? MF_STEP_SUSPENDED : MF_STEP_FAILED;
         mf_error_object *e = run_action(r, a);
         if (e)
             return fail(r, a->instr, e);
@@ -474,7 +474,7 @@ static bool run_held(mf_fiber *f, const mf_instr *in, const mf_map_plan *plan, m
     h->at_once = (mf_map){ .plan = plan, .parent = f };
     *r = (run){ .f = f, .map = in, .plan = plan, .l = plan->lockstep, .held_bytes = bytes, .at_once = &h->at_once };
     bool made = begin(r, (unsigned char *)(((uintptr_t)(h + 1) + 63) & ~(uintptr_t)63), step);
-    if (!made || *step != MF_STEP_PARKED)
+    if (!made || *step != MF_STEP_SUSPENDED)
         let_go(f, r);
     return made;
 }
@@ -484,7 +484,7 @@ bool mf_lockstep_run(mf_fiber *f, const mf_instr *in, const mf_map_plan *plan, m
     run *r = f->lockstep;
     if (r) {
         *step = go_on(r);
-        if (*step != MF_STEP_PARKED)
+        if (*step != MF_STEP_SUSPENDED)
             let_go(f, r);
         return true;
     }

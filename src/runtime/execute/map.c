@@ -1,6 +1,6 @@
 /* Running maps: operands are sliced; a fiber runs for every device, and one for the uniform block; results are stacked in one
  * allocation, or held once. Invariants: the parent is suspended at its instruction until every fiber of the map has ended; registers of
- * the uniform block are contiguous, and are read only after they were marked as there, under the lock. */
+ * the uniform block are contiguous, and are read only after they were published, under the lock. */
 #include "runtime/execute/run.h"
 
 #include <string.h>
@@ -59,10 +59,10 @@ static mf_map *new_map(mf_run_state *s, const mf_map_plan *plan)
     m->in = mf_run_state_get(s, (size_t)plan->in_count * sizeof *m->in);
     m->out = mf_run_state_get(s, (size_t)plan->out_count * sizeof *m->out);
     m->slicings = mf_run_state_get(s, (size_t)plan->in_count * sizeof *m->slicings);
-    m->there = mf_run_state_get(s, (size_t)plan->uniform->register_count);
+    m->published = mf_run_state_get(s, (size_t)plan->uniform->register_count);
     m->uniform = mf_frame_new(s, plan->uniform, false);
     m->fibers = mf_run_state_get(s, (size_t)m->fiber_count * sizeof *m->fibers);
-    if (!m->in || !m->out || !m->slicings || !m->there || !m->uniform || !m->fibers)
+    if (!m->in || !m->out || !m->slicings || !m->published || !m->uniform || !m->fibers)
         return NULL;
     return m;
 }
@@ -87,10 +87,10 @@ static bool take_operands(mf_fiber *f, const mf_instr *in, mf_map *m)
             return false;
         mf_register_move(&m->uniform->registers[shared], to);
         m->uniform->registers[shared].sharding = NULL;
-        m->there[shared] = true;
+        m->published[shared] = true;
     }
     for (int c = 0; c < plan->uniform->constant_count; c++)
-        m->there[plan->uniform->constants[c]] = true;
+        m->published[plan->uniform->constants[c]] = true;
     return true;
 }
 
@@ -192,7 +192,7 @@ mf_step mf_map_begin(mf_fiber *f, const mf_instr *in)
     s->active += m->fiber_count - 1;
     mf_run_state_unlock(s);
     mf_ready(s, list);
-    return MF_STEP_PARKED;
+    return MF_STEP_SUSPENDED;
 }
 
 /* Sets an input to the device's slice of an operand, borrowed from the map. */
@@ -230,10 +230,10 @@ bool mf_map_enter(mf_fiber *f)
 
 /* ------------------------------------------------------------------ the uniform block and its readers */
 
-static bool all_there(const mf_map *m, const mf_instr *in)
+static bool all_published(const mf_map *m, const mf_instr *in)
 {
     for (int i = 0; i < in->in_count; i++)
-        if (!m->there[in->in[i]])
+        if (!m->published[in->in[i]])
             return false;
     return true;
 }
@@ -242,7 +242,7 @@ mf_step mf_await(mf_fiber *f, const mf_instr *in)
 {
     mf_run_state *s = f->run_state;
     mf_run_state_lock(s);
-    if (all_there(f->map, in)) {
+    if (all_published(f->map, in)) {
         mf_run_state_unlock(s);
         return MF_STEP_NEXT;
     }
@@ -253,7 +253,7 @@ mf_step mf_await(mf_fiber *f, const mf_instr *in)
     mf_run_state_unlock(s);
     if (!left)
         mf_run_state_over(s);
-    return MF_STEP_PARKED;
+    return MF_STEP_SUSPENDED;
 }
 
 void mf_map_wake(mf_map *map, mf_fiber **list)
@@ -265,7 +265,7 @@ void mf_map_wake(mf_map *map, mf_fiber **list)
         next = f->next;
         if (f->waiting != seen) {
             seen = f->waiting;
-            answer = all_there(map, seen);
+            answer = all_published(map, seen);
         }
         mf_fiber **to = answer ? list : &still;
         map->parent->run_state->active += answer;
@@ -287,7 +287,7 @@ void mf_map_publish(mf_fiber *f, const mf_instr *in)
         }
     mf_run_state_lock(s);
     for (int o = 0; o < in->out_count; o++)
-        m->there[in->out[o]] = true;
+        m->published[in->out[o]] = true;
     mf_map_wake(m, &list);
     mf_run_state_unlock(s);
     if (list)
@@ -311,7 +311,7 @@ static void free_map(mf_run_state *s, mf_map *m)
     mf_run_state_put(s, m->in, (size_t)p->in_count * sizeof *m->in);
     mf_run_state_put(s, m->out, (size_t)p->out_count * sizeof *m->out);
     mf_run_state_put(s, m->slicings, (size_t)p->in_count * sizeof *m->slicings);
-    mf_run_state_put(s, m->there, (size_t)p->uniform->register_count);
+    mf_run_state_put(s, m->published, (size_t)p->uniform->register_count);
     mf_run_state_put(s, m->fibers, (size_t)m->fiber_count * sizeof *m->fibers);
     mf_run_state_put(s, m, sizeof *m);
 }
@@ -402,5 +402,5 @@ mf_step mf_map_end(mf_fiber *f)
     if (f->live_after)
         f->live_after->live_before = f->live_before;
     mf_map_leave(s, m);
-    return MF_STEP_PARKED;
+    return MF_STEP_SUSPENDED;
 }

@@ -88,7 +88,7 @@ struct mf_map {
     mf_register *in, *out;
     mf_slicing *slicings; /* by operand */
     mf_frame *uniform;    /* the registers of the uniform block */
-    bool *there;          /* by uniform register: may be read; guarded by the lock */
+    bool *published;      /* by uniform register: may be read; guarded by the lock */
     mf_fiber *fibers;
     int64_t fiber_count;
     struct mf_rendezvous *rendezvous; /* collectives whose outermost map this is */
@@ -129,11 +129,11 @@ struct mf_run_state {
     mf_run_state *list_before, *list_after;
     bool listed;
     /* Of a run that the starting thread attends: fibers that have become ready, newest first. NULL: not attended (mf_tasks_attend) */
-    _Atomic(mf_fiber *) came;
+    _Atomic(mf_fiber *) handed_over;
 };
 
 /* ---- run_state.c: memory and registers */
-static inline bool mf_run_state_attended(const mf_run_state *s) { return atomic_load_explicit(&s->came, memory_order_acquire); }
+static inline bool mf_run_state_attended(const mf_run_state *s) { return atomic_load_explicit(&s->handed_over, memory_order_acquire); }
 const mf_segment_compiler *mf_executable_compiler(const mf_executable *x); /* of its plan */
 mf_run_state *mf_run_state_new(mf_executable *x);
 void mf_run_state_clear(mf_run_state *s); /* for another run */
@@ -168,9 +168,9 @@ void mf_fiber_step(mf_fiber *f);
 void mf_run_state_leave(mf_run_state *s); /* a fiber that goes no further leaves the count; the last one ends the run */
 mf_register *mf_operand(const mf_fiber *f, int ref);
 const mf_type *mf_operand_type(const mf_fiber *f, int ref);
-/* The outcome of an instruction. STAY: the fiber's top frame has changed. BEHIND: like NEXT, but other fibers go first. PARKED: another
+/* The outcome of an instruction. STAY: the fiber's top frame has changed. YIELD: like NEXT, but other fibers go first. SUSPENDED: another
  * thread may step the fiber already, so it must not be touched. */
-typedef enum mf_step { MF_STEP_NEXT, MF_STEP_STAY, MF_STEP_BEHIND, MF_STEP_PARKED, MF_STEP_FAILED } mf_step;
+typedef enum mf_step { MF_STEP_NEXT, MF_STEP_STAY, MF_STEP_YIELD, MF_STEP_SUSPENDED, MF_STEP_FAILED } mf_step;
 /* Ends the instruction: releases dying registers, and moves the fiber on. */
 void mf_advance(mf_fiber *f);
 mf_frame *mf_push(mf_fiber *f, const mf_block *b, bool destinations); /* NULL: memory is out */
@@ -191,7 +191,7 @@ bool mf_map_slices(const mf_register *r, const mf_type *type, const mf_type *sha
 bool mf_map_donate(const mf_map_plan *plan, const mf_instr *in, int o, const mf_register *from, mf_register *to);
 int mf_map_device_at(const mf_map *m, int64_t position); /* counted over the maps inside m; an outermost map may list its devices */
 bool mf_map_enter(mf_fiber *f);                          /* makes a device's first frame */
-mf_step mf_map_end(mf_fiber *f);                         /* a fiber of a map has ended: parked for good, or failed */
+mf_step mf_map_end(mf_fiber *f);                         /* a fiber of a map has ended: suspended for good, or failed */
 /* One that the map waits for has ended: an active fiber of it, or an exchange that no fiber waits for. The last one ends the map. The
  * lock is held, and released. */
 void mf_map_leave(mf_run_state *s, mf_map *m);

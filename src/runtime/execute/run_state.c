@@ -352,7 +352,7 @@ void mf_run_state_clear(mf_run_state *s)
     s->comm = NULL;
     s->device = 0;
     s->shared = s->done = s->listed = false;
-    atomic_store_explicit(&s->came, NULL, memory_order_relaxed);
+    atomic_store_explicit(&s->handed_over, NULL, memory_order_relaxed);
     s->active = 0;
     s->ready_first = s->ready_last = NULL;
     s->ready_count = 0;

@@ -189,20 +189,20 @@ void mf_fiber_step(mf_fiber *f)
     }
     if (!f->top && !mf_map_enter(f))
         step = MF_STEP_FAILED;
-    while (step != MF_STEP_FAILED && step != MF_STEP_PARKED && step != MF_STEP_BEHIND) {
+    while (step != MF_STEP_FAILED && step != MF_STEP_SUSPENDED && step != MF_STEP_YIELD) {
         if (atomic_load_explicit(&s->failed, memory_order_relaxed)) {
             step = MF_STEP_FAILED;
         } else if (f->top->pc == f->top->block->instr_count) {
             step = end_of_frame(f);
         } else {
             step = execute(f, f->top->block->instrs[f->top->pc]);
-            if (step == MF_STEP_NEXT || step == MF_STEP_BEHIND)
+            if (step == MF_STEP_NEXT || step == MF_STEP_YIELD)
                 mf_advance(f);
         }
     }
     if (step == MF_STEP_FAILED) {
         mf_run_state_leave(s);
-    } else if (step == MF_STEP_BEHIND) {
+    } else if (step == MF_STEP_YIELD) {
         f->next = NULL;
         mf_ready(s, f);
     }

@@ -14,15 +14,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_AT_ONCE     32
-#define SPIN_NS          50000   /* about what waking a sleeper costs */
-#define BESIDE_NS        2000000 /* a device's segment, for which others wait at a rendezvous; a sleeper might wake on a busy core */
-#define WANTED_NS        10000   /* if a yield takes longer, another thread has run */
-#define DRIVE_NS         1000000
-#define DRIVE_PAUSES     20
-#define BRIEF_APART_NS   200000
-#define BRIEF_WAKE_NS    1000000
-#define TAKEN_BY_HELPERS ((uint64_t)1 << 32)
+#define MOST_AT_ONCE      32
+#define SPIN_NS           50000   /* about what waking a sleeper costs */
+#define LONG_SPIN_NS      2000000 /* a device's segment, for which others wait at a rendezvous; a sleeper might wake on a busy core */
+#define YIELD_NS          10000   /* if a yield takes longer, another thread has run */
+#define POLL_NS           1000000
+#define POLL_PAUSES       20
+#define BRIEF_INTERVAL_NS 200000
+#define BRIEF_WAKE_NS     1000000
+#define TAKEN_BY_HELPERS  ((uint64_t)1 << 32)
 
 typedef struct parallel_loop { /* on the stack of the thread that runs it */
     struct parallel_loop *next;
@@ -44,9 +44,9 @@ static struct {
     pthread_mutex_t lock;
     pthread_cond_t work, news; /* workers sleep on the first one, helpers and owners of loops on the second one */
     _Atomic bool started;
-    bool stopping, may_spin, driving;
+    bool stopping, may_spin, polling;
     int workers, working, limit, sleeping, waiting;
-    int guests;                     /* threads outside the pool that work: they run loops of inline runs */
+    int outside_workers;            /* threads outside the pool that work: they run loops of inline runs */
     int spinning, spinning_workers; /* threads that spin for an event and do not work; the workers among them */
     _Atomic unsigned int work_events,
         news_events; /* event counts: of work offered; of results and ends. Incremented after the lock is released */
@@ -58,9 +58,9 @@ static struct {
     waiter *waiters;
 } pool = { .lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER, .news = PTHREAD_COND_INITIALIZER };
 
-static _Thread_local bool counted;                /* this thread counts in pool.working */
-static _Thread_local const mf_run_state *at_hand; /* the run whose fiber this thread steps */
-static _Thread_local bool went_forwards;          /* this thread's direction in its last loop */
+static _Thread_local bool counted;                    /* this thread counts in pool.working */
+static _Thread_local const mf_run_state *current_run; /* the run whose fiber this thread steps */
+static _Thread_local bool went_forwards;              /* this thread's direction in its last loop */
 
 /* ------------------------------------------------------------------ waiting; called with the lock held, which is released meanwhile */
 
@@ -80,14 +80,14 @@ static unsigned int event_count(bool worker)
 }
 
 /* The thread that will bring an event works, so at least one core is busy. */
-static bool core_to_spare(bool works)
+static bool has_spare_core(bool works)
 {
-    int others = pool.working + pool.guests - works;
+    int others = pool.working + pool.outside_workers - works;
     return pool.may_spin && (others > 1 ? others : 1) + pool.spinning < pool.limit;
 }
 
 /* Spins until `until`; whether an event came since `before`. */
-static bool look_for_event(bool worker, unsigned int before, int64_t until)
+static bool spin_for_event(bool worker, unsigned int before, int64_t until)
 {
     do
         for (int i = 0; i < 16 && event_count(worker) == before; i++)
@@ -97,15 +97,15 @@ static bool look_for_event(bool worker, unsigned int before, int64_t until)
 }
 
 /* The same for longer, but ends (false) if another thread wants the core. */
-static bool look_yielding(bool worker, unsigned int before, int64_t until)
+static bool spin_yielding(bool worker, unsigned int before, int64_t until)
 {
     for (int64_t now = mf_profile_now(), yielded; now < until; now = yielded) {
-        if (look_for_event(worker, before, now + SPIN_NS / 16))
+        if (spin_for_event(worker, before, now + SPIN_NS / 16))
             return true;
         now = mf_profile_now();
         sched_yield();
         yielded = mf_profile_now();
-        if (yielded - now > WANTED_NS)
+        if (yielded - now > YIELD_NS)
             break;
     }
     return false;
@@ -116,12 +116,12 @@ static bool look_yielding(bool worker, unsigned int before, int64_t until)
 static bool spin(bool worker, bool works)
 {
     unsigned int before = event_count(worker);
-    bool beside = pool.working + pool.guests > works;
+    bool others_work = pool.working + pool.outside_workers > works;
     pool.spinning += !works; /* a working thread has its core already */
     pool.spinning_workers += worker;
     pthread_mutex_unlock(&pool.lock);
     int64_t now = mf_profile_now();
-    bool came = look_for_event(worker, before, now + SPIN_NS) || (beside && look_yielding(worker, before, now + BESIDE_NS));
+    bool came = spin_for_event(worker, before, now + SPIN_NS) || (others_work && spin_yielding(worker, before, now + LONG_SPIN_NS));
     pthread_mutex_lock(&pool.lock);
     pool.spinning -= !works;
     pool.spinning_workers -= worker;
@@ -129,44 +129,44 @@ static bool spin(bool worker, bool works)
 }
 
 /* Where messages between processes are awaited, one of the waiting threads makes progress on them, and yields its core to threads that
- * want it. False: nothing is awaited, or another thread does so; otherwise the caller has to look for work, as after spin. *tired:
+ * want it. False: nothing is awaited, or another thread does so; otherwise the caller has to look for work, as after spin. *in_vain:
  * nothing has come for long. */
-static bool drive(bool worker, bool works, bool *tired)
+static bool poll_messages(bool worker, bool works, bool *in_vain)
 {
     mf_comm *c = mf_comm_joined();
     unsigned int before = event_count(worker);
-    if (pool.driving || !c || !c->poll || !atomic_load_explicit(&c->awaited, memory_order_relaxed))
+    if (pool.polling || !c || !c->poll || !atomic_load_explicit(&c->awaited, memory_order_relaxed))
         return false;
-    pool.driving = true;
+    pool.polling = true;
     pool.spinning += !works;
     pool.spinning_workers += worker;
     pthread_mutex_unlock(&pool.lock);
-    int64_t end = mf_profile_now() + DRIVE_NS;
+    int64_t end = mf_profile_now() + POLL_NS;
     mf_comm_activity activity = c->poll(c);
-    bool patient = true;
-    for (int i = 0; activity != MF_COMM_IDLE && patient && event_count(worker) == before; i++) {
-        if (i < DRIVE_PAUSES)
+    bool in_time = true;
+    for (int i = 0; activity != MF_COMM_IDLE && in_time && event_count(worker) == before; i++) {
+        if (i < POLL_PAUSES)
             relax();
         else
             sched_yield();
         activity = c->poll(c);
-        patient = activity == MF_COMM_MOVES || mf_profile_now() < end;
+        in_time = activity == MF_COMM_MOVES || mf_profile_now() < end;
     }
     pthread_mutex_lock(&pool.lock);
-    pool.driving = false;
+    pool.polling = false;
     pool.spinning -= !works;
     pool.spinning_workers -= worker;
-    *tired = !patient;
+    *in_vain = !in_time;
     return true;
 }
 
-/* Polls messages, or spins if there is a core to spare, unless *tired says that the last attempt was in vain; else sleeps. */
-static void wait_for_news(bool works, bool *tired)
+/* Polls messages, or spins if there is a core to spare, unless *in_vain says that the last attempt was in vain; else sleeps. */
+static void wait_for_result(bool works, bool *in_vain)
 {
-    if (!*tired && drive(false, works, tired))
+    if (!*in_vain && poll_messages(false, works, in_vain))
         return;
-    if (!*tired && core_to_spare(works)) {
-        *tired = !spin(false, works);
+    if (!*in_vain && has_spare_core(works)) {
+        *in_vain = !spin(false, works);
         return;
     }
     MF_UNCANCELLED;
@@ -175,12 +175,12 @@ static void wait_for_news(bool works, bool *tired)
     pool.waiting--;
 }
 
-static void wait_for_work(bool *tired)
+static void wait_for_work(bool *in_vain)
 {
-    if (!*tired && drive(true, false, tired))
+    if (!*in_vain && poll_messages(true, false, in_vain))
         return;
-    if (!*tired && core_to_spare(false)) {
-        *tired = !spin(true, false);
+    if (!*in_vain && has_spare_core(false)) {
+        *in_vain = !spin(true, false);
         return;
     }
     pool.sleeping++;
@@ -249,14 +249,14 @@ static mf_fiber *take_ready(mf_run_state *s)
 /* Steps fibers of one run. */
 static void step_all(mf_fiber *list)
 {
-    const mf_run_state *before = at_hand;
-    at_hand = list->run_state;
+    const mf_run_state *before = current_run;
+    current_run = list->run_state;
     for (mf_fiber *next; list; list = next) {
         next = list->next; /* once stepped, the fiber may be anywhere */
         list->next = NULL;
         mf_fiber_step(list);
     }
-    at_hand = before;
+    current_run = before;
 }
 
 /* Fibers that end an exchange go to the front: other processes may wait for what they send. */
@@ -272,17 +272,17 @@ static void append(mf_run_state *s, mf_fiber *list, mf_fiber *last)
     s->ready_last = last;
 }
 
-static mf_fiber nothing; /* the value of `came` for an attended run to which no fibers have come */
+static mf_fiber nothing; /* the value of `handed_over` for an attended run to which no fibers have come */
 
 /* Hands fibers to the thread that attends the run. False: none does. */
 static bool hand_over(mf_run_state *s, mf_fiber *list, mf_fiber *last)
 {
-    mf_fiber *before = atomic_load_explicit(&s->came, memory_order_acquire);
+    mf_fiber *before = atomic_load_explicit(&s->handed_over, memory_order_acquire);
     do {
         if (!before)
             return false;
         last->next = before == &nothing ? NULL : before;
-    } while (!atomic_compare_exchange_weak_explicit(&s->came, &before, list, memory_order_release, memory_order_acquire));
+    } while (!atomic_compare_exchange_weak_explicit(&s->handed_over, &before, list, memory_order_release, memory_order_acquire));
     return true;
 }
 
@@ -387,8 +387,8 @@ static void close_loop(parallel_loop *l)
     while (*at != l)
         at = &(*at)->next;
     *at = l->next;
-    for (bool tired = false; l->inside;) /* helpers are in their last piece */
-        wait_for_news(true, &tired);
+    for (bool in_vain = false; l->inside;) /* helpers are in their last piece */
+        wait_for_result(true, &in_vain);
 }
 
 /* A sleeper would come when a brief loop is over, and waking it costs the owner more than it saves. But where brief loops follow one
@@ -397,7 +397,7 @@ static bool is_worth_waking(void)
 {
     int64_t now = mf_profile_now(), since = now - pool.brief_at;
     pool.brief_at = now;
-    if (since > BRIEF_APART_NS || now - pool.woken_at < BRIEF_WAKE_NS)
+    if (since > BRIEF_INTERVAL_NS || now - pool.woken_at < BRIEF_WAKE_NS)
         return false;
     pool.woken_at = now;
     return true;
@@ -410,7 +410,7 @@ static void parallel_for(int64_t count, mf_parallel_fn fn, void *context, bool b
             fn(context, 0);
         return;
     }
-    parallel_loop l = { .run = at_hand, .fn = fn, .context = context, .count = count };
+    parallel_loop l = { .run = current_run, .fn = fn, .context = context, .count = count };
     pthread_mutex_lock(&pool.lock);
     start();
     begin_loop(&l);
@@ -420,12 +420,12 @@ static void parallel_for(int64_t count, mf_parallel_fn fn, void *context, bool b
         return;
     }
     /* The loop is offered even if all cores are busy: one may become free a microsecond later, and the loop may take milliseconds. */
-    int guest = !counted, free = pool.limit - pool.working - guest;
-    pool.guests += guest;
+    int outside_worker = !counted, free = pool.limit - pool.working - outside_worker;
+    pool.outside_workers += outside_worker;
     l.next = pool.loops;
     pool.loops = &l;
     if (free > 0 && (!brief || is_worth_waking())) {
-        unlock_and_notify(count - 1 < free ? (int)count - 1 : free, at_hand);
+        unlock_and_notify(count - 1 < free ? (int)count - 1 : free, current_run);
     } else {
         pthread_mutex_unlock(&pool.lock);
         if (free > 0)
@@ -435,7 +435,7 @@ static void parallel_for(int64_t count, mf_parallel_fn fn, void *context, bool b
     pthread_mutex_lock(&pool.lock);
     close_loop(&l);
     end_loop(&l, owners);
-    pool.guests -= guest;
+    pool.outside_workers -= outside_worker;
     pthread_mutex_unlock(&pool.lock);
 }
 
@@ -479,11 +479,11 @@ static void *worker(void *unused)
 {
     (void)unused;
     pthread_mutex_lock(&pool.lock);
-    for (bool tired = true; !pool.stopping;)
+    for (bool in_vain = true; !pool.stopping;)
         if (work_once(NULL))
-            tired = false;
+            in_vain = false;
         else
-            wait_for_work(&tired);
+            wait_for_work(&in_vain);
     pthread_mutex_unlock(&pool.lock);
     return NULL;
 }
@@ -496,14 +496,14 @@ static void pass_on(void)
 }
 
 /* w: what it may help meanwhile; NULL: nothing. */
-static void wait_to_help(waiter *w, bool *tired)
+static void wait_to_help(waiter *w, bool *in_vain)
 {
     if (w) {
         w->next = pool.waiters;
         pool.waiters = w;
         pass_on();
     }
-    wait_for_news(counted, tired);
+    wait_for_result(counted, in_vain);
     waiter **at = &pool.waiters;
     while (w && *at != w)
         at = &(*at)->next;
@@ -515,53 +515,53 @@ void mf_tasks_help(mf_run_state *(*run)(void *context), bool (*done)(void *conte
 {
     MF_UNCANCELLED;
     pthread_mutex_lock(&pool.lock);
-    for (bool tired = false; !done(context);) {
+    for (bool in_vain = false; !done(context);) {
         mf_run_state *s = run ? run(context) : NULL;
         bool helps = (s || !run) && mf_stack_has_room();
         if (helps && work_once(s))
-            tired = false;
+            in_vain = false;
         else if (!done(context))
-            wait_to_help(helps ? &(waiter){ .run = s } : NULL, &tired);
+            wait_to_help(helps ? &(waiter){ .run = s } : NULL, &in_vain);
     }
     pass_on();
     pthread_mutex_unlock(&pool.lock);
 }
 
-static bool any_came(const mf_run_state *s) { return atomic_load_explicit(&s->came, memory_order_acquire) != &nothing; }
+static bool any_handed_over(const mf_run_state *s) { return atomic_load_explicit(&s->handed_over, memory_order_acquire) != &nothing; }
 
 /* Polls for what this thread is waiting for. False: it takes too long. */
-static bool look_out(const mf_run_state *s)
+static bool poll_for_fibers(const mf_run_state *s)
 {
     mf_comm *c = mf_comm_joined();
     if (!c || !c->poll)
         return false;
     int64_t end = 0; /* set after some polls: most waits are over before */
-    bool patient = true;
-    for (int i = 0; patient && !any_came(s); i++) {
-        if (i > DRIVE_PAUSES)
+    bool in_time = true;
+    for (int i = 0; in_time && !any_handed_over(s); i++) {
+        if (i > POLL_PAUSES)
             sched_yield();
         else if (i)
             relax();
         int64_t now = i % 8 || !i ? 0 : mf_profile_now();
         end = now && !end ? now + SPIN_NS : end;
-        patient = c->poll(c) != MF_COMM_IDLE && now <= end;
+        in_time = c->poll(c) != MF_COMM_IDLE && now <= end;
     }
-    return patient;
+    return in_time;
 }
 
-void mf_tasks_keep(mf_run_state *s) { atomic_store_explicit(&s->came, &nothing, memory_order_relaxed); }
+void mf_tasks_keep(mf_run_state *s) { atomic_store_explicit(&s->handed_over, &nothing, memory_order_relaxed); }
 
 void mf_tasks_attend(mf_run_state *s, bool (*over)(void *context), void *context)
 {
     MF_UNCANCELLED;
-    for (bool patient = true; patient && !over(context);)
-        if (any_came(s))
-            step_all(atomic_exchange_explicit(&s->came, &nothing, memory_order_acquire));
+    for (bool in_time = true; in_time && !over(context);)
+        if (any_handed_over(s))
+            step_all(atomic_exchange_explicit(&s->handed_over, &nothing, memory_order_acquire));
         else
-            patient = look_out(s) || any_came(s);
+            in_time = poll_for_fibers(s) || any_handed_over(s);
     if (over(context)) /* the run state may belong to another run by now */
         return;
-    mf_fiber *rest = atomic_exchange_explicit(&s->came, NULL, memory_order_acq_rel);
+    mf_fiber *rest = atomic_exchange_explicit(&s->handed_over, NULL, memory_order_acq_rel);
     if (rest != &nothing)
         mf_ready(s, rest);
 }

@@ -93,7 +93,7 @@ static bool meets_by_index(const mf_schedule *s, const mf_eqn *e)
 }
 
 /* Whether the host sees e, or an equation nested in it. */
-static bool is_seen(const mf_eqn *e) { return has_inside(e, MF_OP_EFFECT | MF_OP_HOST); }
+static bool is_observable(const mf_eqn *e) { return has_inside(e, MF_OP_EFFECT | MF_OP_HOST); }
 
 /* ------------------------------------------------------------------ sides */
 
@@ -140,7 +140,7 @@ static int side_of(mf_schedule *s, const mf_eqn *e)
     if (e->op->flags & MF_OP_BARRIER)
         return side_of_barrier(s, e);
     bool compared = mf_check_is_on(MF_CHECK_REPLICATED) && !(e->op->flags & MF_OP_COLLECTIVE); /* each device keeps its own */
-    bool uniform = s->variance && results_uniform(s, e) && !is_seen(e) && !compared;
+    bool uniform = s->variance && results_uniform(s, e) && !is_observable(e) && !compared;
     bool talking = uniform && talks(e, s->env, s->env);
     int side = uniform && !talking && operands_once(s, e) && !meets_by_index(s, e) ? MF_UNIFORM : MF_DEVICE;
     bool shared = side == MF_UNIFORM || (uniform && talking && kind_of(s, e) == MF_DO_COLLECTIVE && !has_groups(e));
@@ -151,26 +151,26 @@ static int side_of(mf_schedule *s, const mf_eqn *e)
 
 /* ------------------------------------------------------------------ ordering */
 
-typedef struct orderer {
+typedef struct list_scheduler {
     mf_schedule *s;
     mf_arena *arena;
     int left;             /* equations not yet placed */
     int64_t bucket;       /* bytes of operands of collectives that begin early together; 0: none does */
     unsigned char *state; /* by equation: side, and PLACED */
     unsigned char *kind;
-    bool *seen;             /* by equation: is_seen */
-    int next_seen;          /* the first seen equation that is not placed yet */
-    bool *there;            /* by variable */
+    bool *observable;       /* by equation: is_observable */
+    int next_observable;    /* the first observable equation that is not placed yet */
+    bool *available;        /* by variable */
     bool *wanted;           /* by equation: only these may be placed; NULL: all */
     int *maker;             /* by variable: the equation that computes it, or -1 */
     unsigned char *readers; /* by variable: working memory of postpone_views */
     const mf_eqn **picked;
-} orderer;
+} list_scheduler;
 enum { PLACED = 2 };
 
 /* Moves uniform views that only segments of the devices read to the devices' side: on the uniform side they would be written to memory,
  * and read back by every device. elsewhere: by variable, working memory: whether anything else reads it. */
-static void lend_views(orderer *o, bool *elsewhere)
+static void move_views_to_devices(list_scheduler *o, bool *elsewhere)
 {
     mf_schedule *s = o->s;
     const mf_program *p = s->program;
@@ -192,31 +192,31 @@ static void lend_views(orderer *o, bool *elsewhere)
     }
 }
 
-static bool ready(const orderer *o, int index)
+static bool ready(const list_scheduler *o, int index)
 {
     const mf_eqn *e = o->s->program->eqns[index];
-    if (o->seen[index] && index != o->next_seen)
+    if (o->observable[index] && index != o->next_observable)
         return false;
     for (int i = 0; i < e->in_count; i++)
-        if (!e->in[i]->constant && !o->there[e->in[i]->id])
+        if (!e->in[i]->constant && !o->available[e->in[i]->id])
             return false;
     return true;
 }
 
-static void place(orderer *o, int index, int item)
+static void place(list_scheduler *o, int index, int item)
 {
     const mf_eqn *e = o->s->program->eqns[index];
     o->state[index] |= PLACED;
     o->left--;
-    while (o->next_seen < o->s->program->eqn_count && (!o->seen[o->next_seen] || (o->state[o->next_seen] & PLACED)))
-        o->next_seen++;
+    while (o->next_observable < o->s->program->eqn_count && (!o->observable[o->next_observable] || (o->state[o->next_observable] & PLACED)))
+        o->next_observable++;
     for (int k = 0; k < e->out_count; k++) {
-        o->there[e->out[k]->id] = true;
+        o->available[e->out[k]->id] = true;
         o->s->made_by[e->out[k]->id] = item;
     }
 }
 
-static bool add_item(orderer *o, mf_instr_kind kind, int side, int count)
+static bool add_item(list_scheduler *o, mf_instr_kind kind, int side, int count)
 {
     mf_schedule *s = o->s;
     const mf_eqn **eqns = mf_arena_alloc(o->arena, (size_t)count * sizeof *eqns);
@@ -227,18 +227,18 @@ static bool add_item(orderer *o, mf_instr_kind kind, int side, int count)
     return true;
 }
 
-static bool is_open(const orderer *o, int index, int side)
+static bool is_open(const list_scheduler *o, int index, int side)
 {
     return !(o->state[index] & PLACED) && (o->state[index] & 1) == side && (!o->wanted || o->wanted[index]);
 }
 
-static void unplace(orderer *o, int index)
+static void unplace(list_scheduler *o, int index)
 {
     const mf_eqn *e = o->s->program->eqns[index];
     o->state[index] &= (unsigned char)~PLACED;
     o->left++;
     for (int k = 0; k < e->out_count; k++) {
-        o->there[e->out[k]->id] = false;
+        o->available[e->out[k]->id] = false;
         o->s->made_by[e->out[k]->id] = -1;
     }
 }
@@ -246,7 +246,7 @@ static void unplace(orderer *o, int index)
 /* Takes views out of a segment if only later segments read them. In one segment with its reader a view needs no memory, and a product
  * may be computed differently from it; so where collectives cut the segments must not affect its bits. Returns how many equations are
  * left. */
-static int postpone_views(orderer *o, int side, int count)
+static int postpone_views(list_scheduler *o, int side, int count)
 {
     enum { NOW = 1, LATER = 2 };
     const mf_program *p = o->s->program;
@@ -259,7 +259,7 @@ static int postpone_views(orderer *o, int side, int count)
         bool here = (o->state[i] & PLACED) && e->out_count && o->s->made_by[e->out[0]->id] == o->s->item_count;
         if (here && e->op->view && o->readers[e->out[0]->id] == LATER)
             unplace(o, i);
-        bool later = !(o->state[i] & PLACED) && o->kind[i] == MF_DO_SEGMENT && (o->state[i] & 1) == side && !o->seen[i];
+        bool later = !(o->state[i] & PLACED) && o->kind[i] == MF_DO_SEGMENT && (o->state[i] & 1) == side && !o->observable[i];
         for (int k = 0; k < e->in_count; k++)
             o->readers[e->in[k]->id] |= later ? LATER : NOW;
     }
@@ -270,7 +270,7 @@ static int postpone_views(orderer *o, int side, int count)
 }
 
 /* Adds the *count picked equations as a segment; resets *count. */
-static bool add_segment(orderer *o, int side, int *count, bool *moved)
+static bool add_segment(list_scheduler *o, int side, int *count, bool *moved)
 {
     int left = *count ? postpone_views(o, side, *count) : 0;
     *count = 0;
@@ -279,7 +279,7 @@ static bool add_segment(orderer *o, int side, int *count, bool *moved)
 }
 
 /* Places all ordinary equations of one side that are ready; axis_index, which has no operands, goes first. False: memory is out. */
-static bool place_ordinary(orderer *o, int side, bool *moved)
+static bool place_ordinary(list_scheduler *o, int side, bool *moved)
 {
     const mf_program *p = o->s->program;
     int count = 0;
@@ -295,17 +295,17 @@ static bool place_ordinary(orderer *o, int side, bool *moved)
     for (int i = 0; i < p->eqn_count; i++) {
         if (!is_open(o, i, side) || o->kind[i] != MF_DO_SEGMENT || !ready(o, i))
             continue;
-        if (o->seen[i] && !add_segment(o, side, &count, moved))
+        if (o->observable[i] && !add_segment(o, side, &count, moved))
             return false;
         o->picked[count++] = p->eqns[i];
         place(o, i, o->s->item_count);
-        if (o->seen[i] && !add_segment(o, side, &count, moved))
+        if (o->observable[i] && !add_segment(o, side, &count, moved))
             return false;
     }
     return add_segment(o, side, &count, moved);
 }
 
-static bool place_control(orderer *o, bool *moved)
+static bool place_control(list_scheduler *o, bool *moved)
 {
     const mf_program *p = o->s->program;
     for (int i = 0; i < p->eqn_count; i++) {
@@ -333,7 +333,7 @@ static bool same_members(const mf_eqn *a, const mf_eqn *b)
 }
 
 /* Places the first collective that is ready, and all other ready ones with the same members. */
-static bool place_collectives(orderer *o, bool *moved)
+static bool place_collectives(list_scheduler *o, bool *moved)
 {
     const mf_program *p = o->s->program;
     int count = 0, side = 0;
@@ -366,7 +366,7 @@ static int by_last(const void *a, const void *b)
 
 /* Lists the collectives that depend on ordinary equations only, those whose operands come first at the front. last: working memory, by
  * equation. Returns their number. */
-static int list_early(const orderer *o, int *last, early *list)
+static int list_early(const list_scheduler *o, int *last, early *list)
 {
     const mf_program *p = o->s->program;
     int count = 0;
@@ -389,7 +389,7 @@ static int list_early(const orderer *o, int *last, early *list)
 }
 
 /* Marks the collectives to begin next, and everything they depend on; false: there are none. */
-static bool want_early(const orderer *o, const early *list, int count, bool *wanted)
+static bool want_early(const list_scheduler *o, const early *list, int count, bool *wanted)
 {
     const mf_program *p = o->s->program;
     int64_t bytes = 0;
@@ -408,7 +408,7 @@ static bool want_early(const orderer *o, const early *list, int count, bool *wan
 }
 
 /* False when memory is out. */
-static bool place_early(orderer *o, bool *moved)
+static bool place_early(list_scheduler *o, bool *moved)
 {
     size_t count = (size_t)o->s->program->eqn_count + 1;
     bool *wanted = mf_calloc(count, sizeof *wanted);
@@ -428,7 +428,7 @@ static bool place_early(orderer *o, bool *moved)
     return made;
 }
 
-static mf_error_object *order(orderer *o)
+static mf_error_object *order(list_scheduler *o)
 {
     while (o->left) {
         bool moved = false;
@@ -458,7 +458,7 @@ static uint64_t *variance_inside(const mf_program *p, const mf_axis_env *env, co
     return mask;
 }
 
-static bool allocate_orderer(mf_schedule *s, orderer *o)
+static bool allocate_orderer(mf_schedule *s, list_scheduler *o)
 {
     const mf_program *p = s->program;
     size_t eqns = (size_t)p->eqn_count + 1, vars = (size_t)p->var_count + 1;
@@ -466,18 +466,18 @@ static bool allocate_orderer(mf_schedule *s, orderer *o)
     s->side = mf_arena_alloc(o->arena, vars);
     o->state = mf_arena_alloc(o->arena, eqns);
     o->kind = mf_arena_alloc(o->arena, eqns);
-    o->seen = mf_arena_alloc(o->arena, eqns);
-    o->there = mf_arena_alloc(o->arena, vars);
+    o->observable = mf_arena_alloc(o->arena, eqns);
+    o->available = mf_arena_alloc(o->arena, vars);
     o->picked = mf_arena_alloc(o->arena, eqns * sizeof *o->picked);
     o->maker = mf_arena_alloc(o->arena, vars * sizeof *o->maker);
     o->readers = mf_arena_alloc(o->arena, vars);
-    return o->readers && o->maker && s->made_by && s->side && o->state && o->kind && o->seen && o->there && o->picked;
+    return o->readers && o->maker && s->made_by && s->side && o->state && o->kind && o->observable && o->available && o->picked;
 }
 
 mf_error_object *mf_schedule_make(mf_schedule *s, const mf_segment_compiler *compiler, mf_arena *arena, const mf_program *p,
                                   const mf_axis_env *env, const bool *uniform_in, int64_t bucket)
 {
-    orderer o = { .s = s, .arena = arena, .left = p->eqn_count, .bucket = bucket };
+    list_scheduler o = { .s = s, .arena = arena, .left = p->eqn_count, .bucket = bucket };
     *s = (mf_schedule){ .program = p, .compiler = compiler, .env = env, .spread = bucket > 0 };
     if (!allocate_orderer(s, &o))
         return mf_error_out_of_memory();
@@ -494,19 +494,19 @@ mf_error_object *mf_schedule_make(mf_schedule *s, const mf_segment_compiler *com
             return mf_error_out_of_memory();
     }
     for (int i = 0; i < p->in_count; i++) {
-        o.there[p->in[i]->id] = true;
+        o.available[p->in[i]->id] = true;
         s->side[p->in[i]->id] = uniform_in && uniform_in[i] ? MF_UNIFORM : MF_DEVICE;
     }
     for (int i = 0; i < p->eqn_count; i++) {
         o.kind[i] = (unsigned char)kind_of(s, p->eqns[i]);
         o.state[i] = (unsigned char)side_of(s, p->eqns[i]);
-        o.seen[i] = is_seen(p->eqns[i]);
+        o.observable[i] = is_observable(p->eqns[i]);
     }
-    while (o.next_seen < p->eqn_count && !o.seen[o.next_seen])
-        o.next_seen++;
+    while (o.next_observable < p->eqn_count && !o.observable[o.next_observable])
+        o.next_observable++;
     bool *elsewhere = uniform_in ? mf_arena_alloc(arena, (size_t)p->var_count + 1) : NULL;
     if (elsewhere)
-        lend_views(&o, elsewhere);
+        move_views_to_devices(&o, elsewhere);
     else if (uniform_in)
         return mf_error_out_of_memory();
     return order(&o);

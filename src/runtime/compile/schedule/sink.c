@@ -13,11 +13,11 @@ typedef struct sinker {
     mf_schedule *s;
     const mf_program *p;
     size_t words;
-    uint64_t *at;                   /* by equation: the items that compute it */
+    uint64_t *items_of;             /* by equation: the items that compute it */
     uint64_t *read_in;              /* by variable: the segments that read it */
     int *readers;                   /* by variable: the number of equations that read it */
     const mf_eqn **reader;          /* by variable: the first of them */
-    bool *stays;                    /* by variable: it is a result, or read by an item that is not a segment */
+    bool *must_store;               /* by variable: it is a result, or read by an item that is not a segment */
     int *index;                     /* by variable: the equation that computes it, or -1 */
     int counted[16], counted_count; /* variables whose read is counted already in the current cost */
 } sinker;
@@ -39,10 +39,10 @@ static bool is_light(const mf_eqn *e) { return e->op->lower != mf_lower_none || 
 /* The additional bytes that cross between segments if v is read in a later segment than `own`. */
 static int64_t bytes_to_carry(const sinker *k, const mf_variable *v, int own)
 {
-    int made = v->constant ? -1 : k->index[v->id];
-    if (made < 0 || k->s->made_by[v->id] != own || is_repeatable(k->p->eqns[made]) || k->stays[v->id])
+    int maker = v->constant ? -1 : k->index[v->id];
+    if (maker < 0 || k->s->made_by[v->id] != own || is_repeatable(k->p->eqns[maker]) || k->must_store[v->id])
         return 0;
-    const mf_eqn *e = k->p->eqns[made];
+    const mf_eqn *e = k->p->eqns[maker];
     int64_t bytes = 0;
     if (k->readers[v->id] > 1 || e->out_count > 1 || !is_light(e))
         return v->type->bytes;
@@ -67,7 +67,8 @@ static int only_reader(const sinker *k, const mf_variable *v)
 
 /* ------------------------------------------------------------------ rematerialisation
  * Costs are in bytes moved. A result is written, which also reads its cache lines first (2), and read in each other segment. An addition
- * takes about as long as moving a byte. */
+ * takes about as long as moving a byte. This is another measure than bytes_to_carry: there an equation leaves its segment, and what only
+ * it reads follows at no cost; here it stays and is computed once more. */
 enum { WRITTEN = 2 };
 int64_t mf_schedule_large_bytes = MF_SCHEDULE_LARGE_BYTES;
 
@@ -80,10 +81,10 @@ static int64_t work_of(const mf_eqn *e)
 /* Whether v, which an equation of the item `reader` reads, has to be in memory for other readers. */
 static bool crosses(const sinker *k, const mf_variable *v, int reader)
 {
-    const int made = k->s->made_by[v->id];
-    if (made != reader || k->stays[v->id])
+    const int maker = k->s->made_by[v->id];
+    if (maker != reader || k->must_store[v->id])
         return true;
-    for (int r = made + 1; r < k->s->item_count; r++)
+    for (int r = maker + 1; r < k->s->item_count; r++)
         if (has(row(k->read_in, k, v->id), r))
             return true;
     return false;
@@ -124,9 +125,9 @@ static int64_t cost_to_read(sinker *k, const mf_variable *v, int reader, int ite
 static bool pays_to_repeat(sinker *k, const mf_eqn *e, int own)
 {
     const mf_variable *v = e->out[0];
-    if (v->type->bytes < mf_schedule_large_bytes || k->stays[v->id] || !is_light(e) || !crosses(k, v, own))
+    if (v->type->bytes < mf_schedule_large_bytes || k->must_store[v->id] || !is_light(e) || !crosses(k, v, own))
         return false;
-    int64_t spared = WRITTEN * v->type->bytes;
+    int64_t saved = WRITTEN * v->type->bytes;
     for (int r = own + 1; r < k->s->item_count; r++)
         if (has(row(k->read_in, k, v->id), r)) {
             if (k->s->items[r].side != k->s->items[own].side)
@@ -135,22 +136,22 @@ static bool pays_to_repeat(sinker *k, const mf_eqn *e, int own)
             int64_t most = v->type->bytes + v->type->bytes / 2, cost = cost_to_repeat(k, e, r, most);
             if (cost > most) /* more memory than v would stay live for it, and operands could be overwritten only later */
                 return false;
-            spared += v->type->bytes - cost;
+            saved += v->type->bytes - cost;
         }
-    return spared > 0;
+    return saved > 0;
 }
 
 static void choose_items(sinker *k, int i)
 {
     const mf_eqn *e = k->p->eqns[i];
-    uint64_t *at = row(k->at, k, i);
+    uint64_t *at = row(k->items_of, k, i);
     int own = item_of(k, e), target;
     at[own / 64] |= (uint64_t)1 << (own % 64);
     if (!in_segment(k, e) || e->out_count != 1 || !k->readers[e->out[0]->id])
         return;
     const mf_variable *v = e->out[0];
     if (is_repeatable(e) || pays_to_repeat(k, e, own)) {
-        if (!k->stays[v->id])
+        if (!k->must_store[v->id])
             memset(at, 0, k->words * sizeof *at);
         for (size_t w = 0; w < k->words; w++)
             at[w] |= row(k->read_in, k, v->id)[w];
@@ -158,7 +159,7 @@ static void choose_items(sinker *k, int i)
     }
     bool feeds = k->readers[v->id] == 1 && k->s->compiler->feeds && k->s->compiler->feeds(e, k->reader[v->id]);
     bool view = e->op->view == MF_VIEW_STRIDES; /* needs no memory beside its reader, even if that has moved */
-    target = k->stays[v->id] || !(is_light(e) || feeds || view) ? -1 : only_reader(k, v);
+    target = k->must_store[v->id] || !(is_light(e) || feeds || view) ? -1 : only_reader(k, v);
     if (target <= own || k->s->items[target].side != k->s->items[own].side)
         return;
     int64_t carried = 0;
@@ -174,7 +175,7 @@ static void choose_items(sinker *k, int i)
 /* A barrier is not executed: what reads its result reads its operand, perhaps on the other side. */
 static void read_through(sinker *k, int result, int operand)
 {
-    k->stays[operand] |= k->stays[result];
+    k->must_store[operand] |= k->must_store[result];
     for (size_t w = 0; w < k->words; w++)
         row(k->read_in, k, operand)[w] |= row(k->read_in, k, result)[w];
 }
@@ -187,9 +188,9 @@ static void note_reads(sinker *k, int i)
         int v = e->in[o]->id;
         k->readers[v]++;
         k->reader[v] = e;
-        k->stays[v] |= !segment;
+        k->must_store[v] |= !segment;
         for (size_t w = 0; segment && w < k->words; w++)
-            row(k->read_in, k, v)[w] |= row(k->at, k, i)[w];
+            row(k->read_in, k, v)[w] |= row(k->items_of, k, i)[w];
         if (e->op->flags & MF_OP_BARRIER)
             read_through(k, e->out[o]->id, v);
     }
@@ -199,13 +200,13 @@ static bool rebuild(sinker *k, mf_arena *arena, int item)
 {
     int count = 0;
     for (int i = 0; i < k->p->eqn_count; i++)
-        count += has(row(k->at, k, i), item);
+        count += has(row(k->items_of, k, i), item);
     const mf_eqn **eqns = mf_arena_alloc(arena, ((size_t)count + 1) * sizeof *eqns);
     if (!eqns)
         return false;
     count = 0;
     for (int i = 0; i < k->p->eqn_count; i++)
-        if (has(row(k->at, k, i), item))
+        if (has(row(k->items_of, k, i), item))
             eqns[count++] = k->p->eqns[i];
     k->s->items[item].eqns = eqns;
     k->s->items[item].count = count;
@@ -217,10 +218,10 @@ static void name_makers(sinker *k)
 {
     for (int i = 0; i < k->p->eqn_count; i++) {
         const mf_eqn *e = k->p->eqns[i];
-        if (!e->out_count || has(row(k->at, k, i), item_of(k, e)))
+        if (!e->out_count || has(row(k->items_of, k, i), item_of(k, e)))
             continue;
         int first = 0;
-        while (first < k->s->item_count && !has(row(k->at, k, i), first))
+        while (first < k->s->item_count && !has(row(k->items_of, k, i), first))
             first++;
         k->s->made_by[e->out[0]->id] = first;
     }
@@ -233,13 +234,13 @@ bool mf_schedule_partition(mf_schedule *s, mf_arena *arena)
     sinker k = { .s = s, .p = p, .words = words };
     if (s->item_count < 2)
         return true;
-    k.at = mf_arena_alloc(arena, ((size_t)p->eqn_count + 1) * words * sizeof *k.at);
+    k.items_of = mf_arena_alloc(arena, ((size_t)p->eqn_count + 1) * words * sizeof *k.items_of);
     k.read_in = mf_arena_alloc(arena, vars * words * sizeof *k.read_in);
     k.readers = mf_arena_alloc(arena, vars * sizeof *k.readers);
     k.reader = mf_arena_alloc(arena, vars * sizeof(const mf_eqn *));
-    k.stays = mf_arena_alloc(arena, vars * sizeof *k.stays);
+    k.must_store = mf_arena_alloc(arena, vars * sizeof *k.must_store);
     k.index = mf_arena_alloc(arena, vars * sizeof *k.index);
-    if (!k.at || !k.read_in || !k.readers || !k.reader || !k.stays || !k.index)
+    if (!k.items_of || !k.read_in || !k.readers || !k.reader || !k.must_store || !k.index)
         return false;
     for (int v = 0; v < p->var_count; v++)
         k.index[v] = -1;
@@ -247,7 +248,7 @@ bool mf_schedule_partition(mf_schedule *s, mf_arena *arena)
         for (int o = 0; o < p->eqns[i]->out_count; o++)
             k.index[p->eqns[i]->out[o]->id] = i;
     for (int o = 0; o < p->out_count; o++)
-        k.stays[p->out[o]->id] = true;
+        k.must_store[p->out[o]->id] = true;
     for (int i = p->eqn_count - 1; i >= 0; i--)
         if (p->eqns[i]->out_count) {
             choose_items(&k, i);
