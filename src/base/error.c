@@ -76,7 +76,7 @@ bool mf_process_begin(void)
 
 /* ---- making */
 
-static void join_the_living(mf_error_object *e)
+static void append_to_list(mf_error_object *e)
 {
     pthread_mutex_lock(&lock);
     e->before = newest;
@@ -86,7 +86,7 @@ static void join_the_living(mf_error_object *e)
     pthread_mutex_unlock(&lock);
 }
 
-static void leave_the_living(mf_error_object *e)
+static void remove_from_list(mf_error_object *e)
 {
     pthread_mutex_lock(&lock);
     *(e->before ? &e->before->after : &oldest) = e->after;
@@ -112,7 +112,7 @@ static mf_error_object *make(const void *address, mf_status status, const char *
     e->message = text;
     e->status = status;
     e->address = address;
-    join_the_living(e);
+    append_to_list(e);
     if (mf_error_cause)
         mf_error_join(mf_error_cause, e);
     if (mf_layer_current.error)
@@ -319,7 +319,7 @@ static void report(mf_error_object *e)
 static void error_destroy(mf_object *o)
 {
     mf_error_object *e = (mf_error_object *)o;
-    leave_the_living(e);
+    remove_from_list(e);
     if (!mf_error_is_handled(e) && is_last_of_family(e) && !mf_process_forked())
         report(e);
     mf_drop(atomic_load(&e->root));

@@ -20,16 +20,16 @@ struct mf_prefetch {
     pthread_mutex_t turn; /* taken before lock; guards the loader's order, and makes helpers take numbers one at a time */
     pthread_mutex_t lock; /* guards the members below */
     pthread_cond_t made, taken;
-    int64_t next;    /* the next batch to be made */
-    int64_t wanted;  /* the next batch that the caller will take */
-    uint64_t course; /* changes with every seek: batches begun before it are dropped */
+    int64_t next;        /* the next batch to be made */
+    int64_t wanted;      /* the next batch that the caller will take */
+    uint64_t generation; /* changes with every seek: batches begun before it are dropped */
     bool stop;
     int64_t place_count;
     mf_value *places; /* kept batches; unset: empty */
 };
 
 /* Waits until there is room for another batch and takes its number. False if the prefetcher is being closed. */
-static bool wait_for_room(mf_prefetch *p, int64_t *number, uint64_t *course)
+static bool take_number(mf_prefetch *p, int64_t *number, uint64_t *generation)
 {
     (void)pthread_mutex_lock(&p->lock);
     while (!p->stop && p->next >= p->wanted + p->place_count)
@@ -37,42 +37,42 @@ static bool wait_for_room(mf_prefetch *p, int64_t *number, uint64_t *course)
     bool go_on = !p->stop;
     if (go_on) {
         *number = p->next++;
-        *course = p->course;
+        *generation = p->generation;
     }
     (void)pthread_mutex_unlock(&p->lock);
     return go_on;
 }
 
 /* Drops a batch that nobody has requested; mf_error_status marks its error, if it is one, as handled. */
-static void give_up(mf_value batch)
+static void discard(mf_value batch)
 {
     (void)mf_error_status(batch);
     mf_release(batch);
 }
 
-static void lay_down(mf_prefetch *p, int64_t number, uint64_t course, mf_value batch)
+static void put_batch(mf_prefetch *p, int64_t number, uint64_t generation, mf_value batch)
 {
     (void)pthread_mutex_lock(&p->lock);
-    bool wanted = course == p->course && !p->stop;
+    bool wanted = generation == p->generation && !p->stop;
     if (wanted) {
         p->places[number % p->place_count] = batch;
         (void)pthread_cond_broadcast(&p->made);
     }
     (void)pthread_mutex_unlock(&p->lock);
     if (!wanted)
-        give_up(batch);
+        discard(batch);
 }
 
-static void *help(void *context)
+static void *make_batches(void *context)
 {
     helper *h = context;
     mf_prefetch *p = h->all;
     for (;;) {
         MF_SCOPE;
         int64_t number, began;
-        uint64_t course;
+        uint64_t generation;
         (void)pthread_mutex_lock(&p->turn);
-        bool go_on = wait_for_room(p, &number, &course);
+        bool go_on = take_number(p, &number, &generation);
         if (go_on) {
             began = mf_profiler_begin();
             mf_bench_choose(&h->bench, p->loader, number);
@@ -84,12 +84,12 @@ static void *help(void *context)
         (void)mf_block_until_ready(batch);
         batch = mf_keep(batch);
         mf_profiler_end(began, "make a batch");
-        lay_down(p, number, course, batch);
+        put_batch(p, number, generation, batch);
     }
 }
 
 /* Makes an error of a helper thread anew, so that it belongs to the call that takes the batch. */
-static mf_value anew(mf_value batch)
+static mf_value remake_error(mf_value batch)
 {
     mf_value error = mf_keep(mf_make_error(mf_error_status(batch), "%s", mf_error(batch)));
     mf_release(batch);
@@ -110,14 +110,14 @@ mf_value mf_prefetch_take(mf_prefetch *p, int64_t position)
     (void)pthread_mutex_unlock(&p->lock);
     if (began)
         mf_profiler_end(began, "wait for a batch");
-    return mf_is_error(batch) ? anew(batch) : batch;
+    return mf_is_error(batch) ? remake_error(batch) : batch;
 }
 
 static void clear_places(mf_prefetch *p)
 {
     for (int64_t i = 0; i < p->place_count; i++)
         if (p->places[i].handle) {
-            give_up(p->places[i]);
+            discard(p->places[i]);
             p->places[i] = (mf_value){ 0 };
         }
 }
@@ -125,7 +125,7 @@ static void clear_places(mf_prefetch *p)
 void mf_prefetch_seek(mf_prefetch *p, int64_t position)
 {
     (void)pthread_mutex_lock(&p->lock);
-    p->course++;
+    p->generation++;
     p->next = p->wanted = position;
     clear_places(p);
     (void)pthread_cond_broadcast(&p->taken);
@@ -138,7 +138,7 @@ static void start(helper *h)
     sigset_t all, before;
     sigfillset(&all);
     (void)pthread_sigmask(SIG_BLOCK, &all, &before);
-    h->started = mf_bench_open(&h->bench, h->all->loader) && pthread_create(&h->thread, NULL, help, h) == 0;
+    h->started = mf_bench_open(&h->bench, h->all->loader) && pthread_create(&h->thread, NULL, make_batches, h) == 0;
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 

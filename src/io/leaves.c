@@ -61,15 +61,15 @@ void mf_leaves_free(mf_named_leaves *l)
     *l = (mf_named_leaves){ 0 };
 }
 
-/* The file's array for a leaf of `like`, marked in asked[], or an error that names it. */
-static mf_value fitting(const char *path, const mf_named_leaf *like, mf_value file, bool *asked)
+/* The file's array for a leaf of `like`, marked in requested[], or an error that names it. */
+static mf_value fitting(const char *path, const mf_named_leaf *like, mf_value file, bool *requested)
 {
     int at = 0;
     for (const char *key; (key = mf_key(file, at)) && strcmp(key, like->name) != 0; at++) {
     }
     if (!mf_key(file, at))
         return mf_make_error(MF_ERROR_IO, "%s: expected an array named %s", path, like->name);
-    asked[at] = true;
+    requested[at] = true;
     mf_value found = mf_get(file, like->name);
     mf_shape want = mf_shape_of(like->value), have = mf_shape_of(found);
     bool same = want.rank == have.rank && mf_dtype_of(found) == mf_dtype_of(like->value);
@@ -82,11 +82,11 @@ static mf_value fitting(const char *path, const mf_named_leaf *like, mf_value fi
 }
 
 /* An error if the file has arrays that were not requested: it is probably the wrong file. Else unset. */
-static mf_value unasked(const char *path, mf_value file, const bool *asked)
+static mf_value unrequested_error(const char *path, mf_value file, const bool *requested)
 {
     const char *key;
     for (int i = 0; (key = mf_key(file, i)); i++)
-        if (!asked[i])
+        if (!requested[i])
             return mf_make_error(MF_ERROR_IO, "%s: the file has %s, which is not asked for; .partial leaves it there", path, key);
     return (mf_value){ 0 };
 }
@@ -95,20 +95,20 @@ mf_value mf_leaves_fit(const char *path, mf_value like, mf_value file, bool part
 {
     mf_named_leaves l = mf_leaves_of(like);
     mf_value v = { 0 }, *arrays = l.failed ? NULL : calloc((size_t)l.count + 1, sizeof *arrays);
-    bool *asked = calloc((size_t)mf_len(file) + 1, sizeof *asked);
-    if (!arrays || !asked)
+    bool *requested = calloc((size_t)mf_len(file) + 1, sizeof *requested);
+    if (!arrays || !requested)
         v = mf_make_error(MF_ERROR_MEMORY, "out of memory");
     for (int i = 0; i < l.count && !v.handle; i++) {
-        arrays[i] = fitting(path, &l.at[i], file, asked);
+        arrays[i] = fitting(path, &l.at[i], file, requested);
         if (mf_is_error(arrays[i]))
             v = arrays[i];
     }
     if (!v.handle && !partial)
-        v = unasked(path, file, asked);
+        v = unrequested_error(path, file, requested);
     if (!v.handle)
         v = mf_tree_unflatten(like, mf_list_n(arrays, l.count));
     free(arrays);
-    free(asked);
+    free(requested);
     mf_leaves_free(&l);
     return v;
 }

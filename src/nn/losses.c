@@ -187,8 +187,8 @@ mf_value(mf_sigmoid_binary_cross_entropy)(mf_value logits, mf_value labels)
     if (wrong.handle)
         return wrong;
     labels = mf_astype(labels, mf_dtype_of(logits));
-    mf_value no = mf_mul(labels, mf_log_sigmoid(logits)), yes = mf_mul(mf_sub(1, labels), mf_log_sigmoid(mf_neg(logits)));
-    return mf_sub(mf_neg(no), yes);
+    mf_value positive = mf_mul(labels, mf_log_sigmoid(logits)), negative = mf_mul(mf_sub(1, labels), mf_log_sigmoid(mf_neg(logits)));
+    return mf_sub(mf_neg(positive), negative);
 }
 
 mf_value(mf_hinge_loss)(mf_value predictions, mf_value targets)

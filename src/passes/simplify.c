@@ -12,7 +12,7 @@ static const mf_eqn *made_by(const mf_variable *v, const mf_op *op) { return v->
 static bool is_float(const mf_eqn *e) { return mf_dtype_is_float(e->out[0]->type->dtype); }
 static bool is_int(const mf_eqn *e) { return mf_dtype_is_int(e->out[0]->type->dtype); }
 
-static mf_variable *itself(mf_rewrite *r, const mf_eqn *e, mf_variable *const *in)
+static mf_variable *identity(mf_rewrite *r, const mf_eqn *e, mf_variable *const *in)
 {
     (void)r, (void)e;
     return in[0];
@@ -364,7 +364,7 @@ static mf_variable *simplify_reduce(mf_rewrite *r, const mf_eqn *e, mf_variable 
 
 /* ---- scatter into a splat with one index per row, as in the gradient of picking an element, becomes a comparison. That fuses with the
  * loop around it, while a scatter would first write all rows and then visit them again. */
-static bool one_index_a_row(const mf_eqn *e, mf_variable *const *in)
+static bool has_one_index_per_row(const mf_eqn *e, mf_variable *const *in)
 {
     const mf_scatter_params *p = e->params;
     const mf_type *index = in[1]->type;
@@ -378,7 +378,7 @@ static bool one_index_a_row(const mf_eqn *e, mf_variable *const *in)
 }
 
 /* Broadcasts one value per row to all columns. */
-static mf_variable *in_all_columns(mf_rewrite *r, const mf_type *shape, const mf_intlist *rows, mf_variable *x)
+static mf_variable *broadcast_to_columns(mf_rewrite *r, const mf_type *shape, const mf_intlist *rows, mf_variable *x)
 {
     int64_t dims[MF_RANK];
     for (int i = 0; i < rows->count; i++)
@@ -392,11 +392,11 @@ static mf_variable *simplify_scatter(mf_rewrite *r, const mf_eqn *e, mf_variable
 {
     const mf_type *t = e->out[0]->type;
     const mf_scatter_params *p = e->params;
-    if (mf_dtype_is_complex(t->dtype) || !mf_splat_of(in[0]) || !one_index_a_row(e, in))
+    if (mf_dtype_is_complex(t->dtype) || !mf_splat_of(in[0]) || !has_one_index_per_row(e, in))
         return NULL;
     mf_iota_params columns = { MF_I32, mf_ints_intern(t->dims, t->rank), p->scatter_dims_to_operand_dims->at[0] };
-    mf_variable *index = in_all_columns(r, t, p->operand_batching_dims, in[1]),
-                *update = in_all_columns(r, t, p->operand_batching_dims, in[2]);
+    mf_variable *index = broadcast_to_columns(r, t, p->operand_batching_dims, in[1]),
+                *update = broadcast_to_columns(r, t, p->operand_batching_dims, in[2]);
     mf_variable *here = mf_emit(r->b, &mf_op_eq, NULL, 2, index, mf_emit(r->b, &mf_op_iota, &columns, 0));
     mf_variable *hit = e->op == &mf_op_scatter_add ? mf_emit(r->b, &mf_op_add, NULL, 2, in[0], update) : update;
     return mf_emit(r->b, &mf_op_select_n, NULL, 3, here, in[0], hit);
@@ -420,9 +420,9 @@ static const struct {
     { &mf_op_integer_pow, simplify_integer_pow },
     { &mf_op_select_n, simplify_select },
     { &mf_op_convert_element_type, simplify_convert },
-    { &mf_op_stop_gradient, itself },
-    { &mf_op_copy, itself },
-    { &mf_op_checkpoint_name, itself },
+    { &mf_op_stop_gradient, identity },
+    { &mf_op_copy, identity },
+    { &mf_op_checkpoint_name, identity },
     { &mf_op_reshape, simplify_reshape },
     { &mf_op_squeeze, simplify_reshape },
     { &mf_op_expand_dims, simplify_reshape },

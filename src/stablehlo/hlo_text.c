@@ -131,7 +131,7 @@ static bool all_alike(const mf_literal *l)
 }
 
 /* Whether the integers are 0, 1, 2, ..., which a compiler turns into an iota. */
-static bool counts_up(const mf_literal *l)
+static bool is_iota(const mf_literal *l)
 {
     bool counts = l->type->rank == 1 && mf_dtype_is_int(l->type->dtype);
     for (int64_t i = 0; i < l->type->size && counts; i++)
@@ -154,7 +154,7 @@ mf_hlo_value h_literal(mf_hlo *h, mf_literal *literal)
     else if (l->type->size)
         put_nested(&t, l->type, 0, (const char *)l->data);
     mf_hlo_value v = put_constant(h, l->type, &t);
-    bool counts = counts_up(l);
+    bool counts = is_iota(l);
     mf_drop(l);
     return counts ? h_count(h, v) : v;
 }

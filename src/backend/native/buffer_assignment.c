@@ -8,7 +8,7 @@
 
 enum { ALIGN = 64 };
 
-typedef struct life {
+typedef struct live_range {
     int root;       /* the variable in whose memory it lies, mostly itself */
     int64_t shift;  /* bytes from the beginning of that */
     int made, last; /* steps; made -1: before the first one; last -1: never read */
@@ -18,20 +18,20 @@ typedef struct life {
     int joins;      /* of roots: the dying variable whose memory it takes over, or -1 */
     int taken_by;   /* of roots: the variable that takes over its memory, or -1 */
     int64_t bytes;
-} life;
+} live_range;
 
-typedef struct placing {
+typedef struct assignment {
     mf_build *b;
     mf_native_plan *plan;
     const bool *donatable;
     int *order, *unit_at, *barriers_at; /* the latter two by step: its unit, and the number of barriers before it */
     int order_count, var_count;
-    life *lives; /* by variable, then one for each output that is a copy, then those of the steps' own variables */
-} placing;
+    live_range *ranges; /* by variable, then one for each output that is a copy, then those of the steps' own variables */
+} assignment;
 
 /* ------------------------------------------------------------------ order */
 
-static void visit(placing *p, bool *done, int unit)
+static void visit(assignment *p, bool *done, int unit)
 {
     if (done[unit])
         return;
@@ -43,7 +43,7 @@ static void visit(placing *p, bool *done, int unit)
         p->order[p->order_count++] = unit;
 }
 
-static void order_units(placing *p)
+static void order_units(assignment *p)
 {
     bool *done = mf_build_get(p->b, (size_t)p->b->unit_count, sizeof *done);
     p->order = mf_build_get(p->b, (size_t)p->b->unit_count, sizeof *p->order);
@@ -52,7 +52,7 @@ static void order_units(placing *p)
 }
 
 /* Makes steps of the units; groups that nothing reads are left out. */
-static void make_steps(placing *p)
+static void make_steps(assignment *p)
 {
     mf_native_plan *plan = p->plan;
     plan->steps = mf_build_get(p->b, (size_t)p->order_count + (size_t)p->b->program->out_count, sizeof *plan->steps);
@@ -73,31 +73,31 @@ static void make_steps(placing *p)
 
 /* ------------------------------------------------------------------ liveness */
 
-static const mf_type *type_of(const placing *p, int var) { return mf_build_type(p->b, var); }
+static const mf_type *type_of(const assignment *p, int var) { return mf_build_type(p->b, var); }
 
-static void start_lives(placing *p)
+static void init_live_ranges(assignment *p)
 {
     const mf_program *program = p->b->program;
     p->var_count = program->var_count + program->out_count + p->b->own_count;
-    p->lives = mf_build_get(p->b, (size_t)p->var_count, sizeof *p->lives);
+    p->ranges = mf_build_get(p->b, (size_t)p->var_count, sizeof *p->ranges);
     for (int v = 0; v < p->var_count && !p->b->error; v++)
-        p->lives[v] = (life){ .root = v,
-                              .made = -1,
-                              .last = -1,
-                              .value = -1,
-                              .output = -1,
-                              .input = -1,
-                              .joins = -1,
-                              .taken_by = -1,
-                              .bytes = type_of(p, v)->bytes };
+        p->ranges[v] = (live_range){ .root = v,
+                                     .made = -1,
+                                     .last = -1,
+                                     .value = -1,
+                                     .output = -1,
+                                     .input = -1,
+                                     .joins = -1,
+                                     .taken_by = -1,
+                                     .bytes = type_of(p, v)->bytes };
     for (int i = 0; i < program->in_count && !p->b->error; i++)
-        p->lives[program->in[i]->id].input = i;
+        p->ranges[program->in[i]->id].input = i;
 }
 
-static void find_roots(placing *p)
+static void find_roots(assignment *p)
 {
     for (int v = 0; v < p->b->program->var_count && !p->b->error; v++) {
-        life *l = &p->lives[v];
+        live_range *l = &p->ranges[v];
         while (p->b->vars[l->root].kind == MF_VAR_MEMORY && p->b->vars[l->root].alias >= 0) {
             l->shift += p->b->vars[l->root].alias_bytes;
             l->root = p->b->vars[l->root].alias;
@@ -106,7 +106,7 @@ static void find_roots(placing *p)
 }
 
 /* Joins steps over the same rows; after that it is known which step makes what. */
-static void join_rows(placing *p)
+static void join_rows(assignment *p)
 {
     mf_native_plan *plan = p->plan;
     size_t vars = (size_t)p->var_count;
@@ -116,9 +116,9 @@ static void join_rows(placing *p)
     if (p->b->error)
         return;
     for (int v = 0; v < p->var_count; v++) {
-        root[v] = p->lives[v].root;
-        shift[v] = p->lives[v].shift;
-        bytes[v] = p->lives[v].bytes;
+        root[v] = p->ranges[v].root;
+        shift[v] = p->ranges[v].shift;
+        bytes[v] = p->ranges[v].bytes;
     }
     for (int o = 0; o < p->b->program->out_count; o++)
         kept[root[p->b->program->out[o]->id]] = true;
@@ -127,17 +127,17 @@ static void join_rows(placing *p)
     plan->step_count = steps.count;
     for (int i = 0; i < plan->step_count; i++)
         for (int o = 0; o < plan->steps[i]->out_count; o++)
-            p->lives[plan->steps[i]->out[o]].made = i;
+            p->ranges[plan->steps[i]->out[o]].made = i;
 }
 
-static void read_at(placing *p, int var, int step)
+static void read_at(assignment *p, int var, int step)
 {
-    life *root = &p->lives[p->lives[var].root];
+    live_range *root = &p->ranges[p->ranges[var].root];
     if (root->last < step)
         root->last = step;
 }
 
-static void find_uses(placing *p)
+static void find_uses(assignment *p)
 {
     for (int i = 0; i < p->plan->step_count; i++) {
         const mf_native_step *s = p->plan->steps[i];
@@ -166,7 +166,7 @@ static void copy_form(const mf_native_step *s, mf_form *f)
 }
 
 /* Result o is also another value: adds a step that copies it at the end. */
-static void copy_result(placing *p, int o)
+static void copy_result(assignment *p, int o)
 {
     const mf_program *program = p->b->program;
     mf_native_step *s = mf_step_new(p->b, sizeof *s, (const mf_eqn *)(const void *)program->out[o]->type);
@@ -183,16 +183,16 @@ static void copy_result(placing *p, int o)
     s->in_count = s->out_count = 1;
     s->cost = 10 + (double)program->out[o]->type->bytes / 8;
     read_at(p, names[0], p->plan->step_count);
-    p->lives[made].made = p->lives[made].last = p->plan->step_count;
-    p->lives[made].output = o;
+    p->ranges[made].made = p->ranges[made].last = p->plan->step_count;
+    p->ranges[made].output = o;
     p->plan->steps[p->plan->step_count++] = s;
 }
 
-static void bind_results(placing *p)
+static void bind_results(assignment *p)
 {
     const mf_program *program = p->b->program;
     for (int o = 0; o < program->out_count && !p->b->error; o++) {
-        life *l = &p->lives[program->out[o]->id], *root = &p->lives[l->root];
+        live_range *l = &p->ranges[program->out[o]->id], *root = &p->ranges[l->root];
         bool made_here = root->made >= 0 && l->shift == 0 && root->bytes == l->bytes && root->output < 0;
         if (made_here)
             root->output = o;
@@ -206,7 +206,7 @@ static void bind_results(placing *p)
 const int mf_overwrites_first[] = { 1 };
 
 /* Whether the step may write the result over this operand: it says so, and does not read the same memory as another operand too. */
-static bool may_overwrite(const placing *p, const mf_native_step *s, int var, int out)
+static bool may_overwrite(const assignment *p, const mf_native_step *s, int var, int out)
 {
     int readers = 0, wanted = 0;
     for (int o = 0; o < s->out_count && s->overwrites; o++)
@@ -214,14 +214,14 @@ static bool may_overwrite(const placing *p, const mf_native_step *s, int var, in
     if (!wanted || s->in[wanted - 1] != var)
         return false;
     for (int k = 0; k < s->in_count; k++)
-        readers += p->lives[s->in[k]].root == var;
+        readers += p->ranges[s->in[k]].root == var;
     return readers == 1;
 }
 
 /* Whether a step's result may take over the memory of an operand that dies in it. */
-static bool may_join(const placing *p, int step, int var, int out)
+static bool may_join(const assignment *p, int step, int var, int out)
 {
-    const life *from = &p->lives[var], *to = &p->lives[out];
+    const live_range *from = &p->ranges[var], *to = &p->ranges[out];
     if (from->root != var || to->root != out || from->bytes != to->bytes || from->last != step || to->joins >= 0 || from->taken_by >= 0)
         return false;
     const mf_program *program = p->b->program;
@@ -233,20 +233,20 @@ static bool may_join(const placing *p, int step, int var, int out)
     return mf_group_in_place(g, var, mf_dtype_size(type_of(p, out)->dtype), program);
 }
 
-static void join(placing *p, int var, int out)
+static void join(assignment *p, int var, int out)
 {
-    p->lives[out].joins = var;
-    p->lives[var].taken_by = out;
+    p->ranges[out].joins = var;
+    p->ranges[var].taken_by = out;
 }
 
 /* Lets results of steps take over the memory of operands that die in them: scratch over scratch, and results over donated operands. */
-static void join_in_place(placing *p, int unit_steps)
+static void join_in_place(assignment *p, int unit_steps)
 {
     for (int i = 0; i < unit_steps; i++) {
         const mf_native_step *s = p->plan->steps[i];
         for (int o = 0; o < s->out_count; o++)
             for (int k = 0; k < s->in_count; k++) {
-                const life *from = &p->lives[s->in[k]], *to = &p->lives[s->out[o]];
+                const live_range *from = &p->ranges[s->in[k]], *to = &p->ranges[s->out[o]];
                 bool donated = from->input >= 0 && to->output >= 0 && p->donatable && p->donatable[from->input];
                 bool inside = from->input < 0 && from->output < 0 && from->made >= 0 && to->output < 0;
                 if ((donated || inside) && may_join(p, i, s->in[k], s->out[o]))
@@ -256,49 +256,49 @@ static void join_in_place(placing *p, int unit_steps)
 }
 
 /* If a step writes a result over a value, that value is made in the result's memory. */
-static void move_into_results(placing *p, int unit_steps)
+static void move_into_results(assignment *p, int unit_steps)
 {
     for (int i = 0; i < unit_steps; i++) {
         const mf_native_step *s = p->plan->steps[i];
         if (!s->overwrites || !s->overwrites[0] || p->unit_at[i] < 0)
             continue;
         int var = s->in[s->overwrites[0] - 1], out = s->out[0];
-        const life *from = &p->lives[var];
-        life *to = &p->lives[out];
+        const live_range *from = &p->ranges[var];
+        live_range *to = &p->ranges[out];
         bool made_here = from->made >= 0 && from->input < 0 && from->output < 0 && from->joins < 0;
         if (!made_here || to->output < 0 || !may_join(p, i, var, out))
             continue;
         to->made = from->made;
         for (int v = 0; v < p->var_count; v++)
-            if (p->lives[v].root == var)
-                p->lives[v].root = out;
+            if (p->ranges[v].root == var)
+                p->ranges[v].root = out;
     }
 }
 
 /* Lets results take over the memory of donated operands that are dead by then. */
-static void join_dead_operands(placing *p)
+static void join_dead_operands(assignment *p)
 {
     const mf_program *program = p->b->program;
     for (int v = 0; v < p->var_count && p->donatable; v++) {
-        life *to = &p->lives[v];
+        live_range *to = &p->ranges[v];
         if (to->root != v || to->output < 0 || to->joins >= 0 || to->made < 0)
             continue;
         for (int i = 0; i < program->in_count && to->joins < 0; i++) {
-            const life *from = &p->lives[program->in[i]->id];
+            const live_range *from = &p->ranges[program->in[i]->id];
             if (p->donatable[i] && from->taken_by < 0 && from->bytes == to->bytes && from->last < to->made && from->input == i)
                 join(p, program->in[i]->id, v);
         }
     }
 }
 
-static void set_aliases(placing *p)
+static void set_aliases(assignment *p)
 {
     mf_native_plan *plan = p->plan;
     for (int o = 0; o < p->b->program->out_count; o++)
         plan->alias[o] = -1;
     for (int v = 0; v < p->var_count; v++)
-        if (p->lives[v].output >= 0 && p->lives[v].joins >= 0)
-            plan->alias[p->lives[v].output] = p->lives[p->lives[v].joins].input;
+        if (p->ranges[v].output >= 0 && p->ranges[v].joins >= 0)
+            plan->alias[p->ranges[v].output] = p->ranges[p->ranges[v].joins].input;
 }
 
 /* ------------------------------------------------------------------ scratch */
@@ -342,7 +342,7 @@ static int64_t find_place(const block *x, const block *blocks, const int *by_off
     return at;
 }
 
-static void place_blocks(placing *p, block *blocks, int count)
+static void place_blocks(assignment *p, block *blocks, int count)
 {
     int *by_offset = mf_build_get(p->b, (size_t)count, sizeof *by_offset);
     sort_blocks(blocks, count);
@@ -358,25 +358,25 @@ static void place_blocks(placing *p, block *blocks, int count)
 }
 
 /* The variable that owns the block: the first of those that take it over one after the other. */
-static int head_of_chain(const placing *p, int v)
+static int head_of_chain(const assignment *p, int v)
 {
-    while (p->lives[v].joins >= 0 && p->lives[p->lives[v].joins].input < 0)
-        v = p->lives[v].joins;
+    while (p->ranges[v].joins >= 0 && p->ranges[p->ranges[v].joins].input < 0)
+        v = p->ranges[v].joins;
     return v;
 }
 
-static bool in_scratch(const life *l, int v) { return l->root == v && l->made >= 0 && l->output < 0 && l->bytes > 0; }
+static bool in_scratch(const live_range *l, int v) { return l->root == v && l->made >= 0 && l->output < 0 && l->bytes > 0; }
 
-static int collect_blocks(placing *p, block *blocks)
+static int collect_blocks(assignment *p, block *blocks)
 {
     int count = 0;
     for (int v = 0; v < p->var_count; v++) {
-        const life *l = &p->lives[v];
+        const live_range *l = &p->ranges[v];
         if (!in_scratch(l, v) || head_of_chain(p, v) != v)
             continue;
         block x = { (l->bytes + ALIGN - 1) / ALIGN * ALIGN, 0, l->made, l->last, v };
-        for (int t = l->taken_by; t >= 0; t = p->lives[t].taken_by)
-            x.last = p->lives[t].last > x.last ? p->lives[t].last : x.last;
+        for (int t = l->taken_by; t >= 0; t = p->ranges[t].taken_by)
+            x.last = p->ranges[t].last > x.last ? p->ranges[t].last : x.last;
         blocks[count++] = x;
     }
     for (int i = 0; i < p->plan->step_count; i++)
@@ -387,7 +387,7 @@ static int collect_blocks(placing *p, block *blocks)
     return count;
 }
 
-static void place_scratch(placing *p, int64_t *offsets, int64_t head)
+static void place_scratch(assignment *p, int64_t *offsets, int64_t head)
 {
     block *blocks = mf_build_get(p->b, (size_t)p->var_count + (size_t)p->plan->step_count, sizeof *blocks);
     if (!blocks)
@@ -398,14 +398,14 @@ static void place_scratch(placing *p, int64_t *offsets, int64_t head)
         if (blocks[i].owner < 0) {
             p->plan->steps[~blocks[i].owner]->scratch_offset = (size_t)(blocks[i].offset + head);
         } else {
-            for (int v = blocks[i].owner; v >= 0; v = p->lives[v].taken_by)
+            for (int v = blocks[i].owner; v >= 0; v = p->ranges[v].taken_by)
                 offsets[v] = blocks[i].offset + head;
         }
 }
 
 /* ------------------------------------------------------------------ values */
 
-static void hold_constant(placing *p, const mf_variable *v, mf_native_value *value)
+static void hold_constant(assignment *p, const mf_variable *v, mf_native_value *value)
 {
     mf_literal *l = mf_literal_contiguous(v->constant);
     if (!l) {
@@ -416,9 +416,9 @@ static void hold_constant(placing *p, const mf_variable *v, mf_native_value *val
     value->data = l->data;
 }
 
-static void fill_value(placing *p, int v, const int64_t *offsets)
+static void fill_value(assignment *p, int v, const int64_t *offsets)
 {
-    const life *l = &p->lives[v], *root = &p->lives[l->root];
+    const live_range *l = &p->ranges[v], *root = &p->ranges[l->root];
     mf_native_value *value = &p->plan->values[l->value];
     value->offset = l->shift;
     if (root->input >= 0) {
@@ -436,15 +436,15 @@ static void fill_value(placing *p, int v, const int64_t *offsets)
     }
 }
 
-static int number(placing *p, int v)
+static int number(assignment *p, int v)
 {
-    if (p->lives[v].value < 0)
-        p->lives[v].value = p->plan->value_count++;
-    return p->lives[v].value;
+    if (p->ranges[v].value < 0)
+        p->ranges[v].value = p->plan->value_count++;
+    return p->ranges[v].value;
 }
 
 /* Counts what a run does, while operands and results are still variables. Variables of the steps' own count like any others. */
-static void measure(placing *p)
+static void measure(assignment *p)
 {
     mf_kernel_work *w = &p->plan->work;
     *w = (mf_kernel_work){ .equations = p->b->program->eqn_count, .steps = p->plan->step_count };
@@ -458,7 +458,7 @@ static void measure(placing *p)
     }
 }
 
-static void number_values(placing *p)
+static void number_values(assignment *p)
 {
     measure(p);
     for (int i = 0; i < p->plan->step_count; i++) {
@@ -471,7 +471,7 @@ static void number_values(placing *p)
     }
 }
 
-static void place_values(placing *p)
+static void place_values(assignment *p)
 {
     mf_native_plan *plan = p->plan;
     number_values(p);
@@ -482,18 +482,18 @@ static void place_values(placing *p)
     if (!p->b->error)
         place_scratch(p, offsets, head);
     for (int v = 0; v < p->var_count && !p->b->error; v++)
-        if (p->lives[v].value >= 0)
+        if (p->ranges[v].value >= 0)
             fill_value(p, v, offsets);
     plan->scratch_bytes += (size_t)head;
 }
 
 void mf_native_place(mf_build *b, const bool *donatable, mf_native_plan *plan)
 {
-    placing p = { .b = b, .plan = plan, .donatable = donatable };
+    assignment p = { .b = b, .plan = plan, .donatable = donatable };
     plan->alias = mf_build_get(b, (size_t)b->program->out_count, sizeof *plan->alias);
     if (!b->error)
         order_units(&p);
-    start_lives(&p);
+    init_live_ranges(&p);
     if (!b->error)
         make_steps(&p);
     if (b->error)

@@ -147,7 +147,7 @@ static mf_error_object *run(mf_kernel *kernel, const void *const *in, void *cons
     return mf_native_run_steps(k, values, scratch);
 }
 
-static bool lie_together(const mf_native_kernel *k, const int64_t *in_steps, const int64_t *out_steps)
+static bool are_contiguous(const mf_native_kernel *k, const int64_t *in_steps, const int64_t *out_steps)
 {
     for (int i = 0; i < k->program->in_count; i++)
         if (in_steps[i] != k->program->in[i]->type->bytes)
@@ -176,7 +176,7 @@ static mf_error_object *run_stacked(mf_kernel *kernel, int64_t count, const void
     void *few[FEW_VALUES], **values = k->plan.value_count <= FEW_VALUES ? few : scratch;
     mf_error_object *error = NULL;
     mf_native_find_values(k, in, out, scratch, values);
-    if (k->flat && lie_together(k, in_steps, out_steps)) {
+    if (k->flat && are_contiguous(k, in_steps, out_steps)) {
         k->plan.steps[0]->parts->run(k->plan.steps[0], values, scratch, 1, 0, count);
         return NULL;
     }

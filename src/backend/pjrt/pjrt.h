@@ -123,7 +123,7 @@ typedef struct pjrt_executable {
     const mf_type **in;                  /* by input, the type that a replica takes */
     mf_hlo_part *in_parts, *out_parts;   /* by input and output, a device's part; the replica of a stacked program has everything */
     bool named;                          /* its maps name the devices */
-    bool meets;                          /* it has collectives, in which its devices wait for one another */
+    bool has_collectives;                /* it has collectives, in which its devices wait for one another */
     bool one_replica_each;               /* each device runs a program of one replica */
     _Atomic(const mf_sharding *) *where; /* by output, its sharding in the last call */
     _Atomic(void *) lists;               /* working memory of a finished call, for the next one */
@@ -189,7 +189,7 @@ mf_error_object *pjrt_load_steps(const mf_load_request *load, mf_executable **lo
 
 /* ---- events (pjrt_event.c) */
 /* The future of a call in flight over `count` devices; their events are added one by one (pjrt_future_add). NULL: out of memory. */
-mf_future *pjrt_future_new(pjrt_client *c, int count, bool meets, const void *location);
+mf_future *pjrt_future_new(pjrt_client *c, int count, bool has_collectives, const void *location);
 /* Adds an event, which the future destroys; NULL: it is complete already. device: whose part of the run ends with the event; -1: none. */
 void pjrt_future_add(mf_future *f, void *event, int device);
 /* Profiles the parts of the run, if the profiler records, under this name (interned, or NULL), from now until their events complete.
@@ -200,7 +200,7 @@ void pjrt_future_fail(mf_future *f, mf_error_object *error);
 /* Where to read what the call reports, by replica, before its last event completes. NULL: out of memory. */
 uint64_t *pjrt_future_findings(mf_future *f, const pjrt_executable *x);
 /* Counts a call as in flight, waiting for room; pjrt_leave_flight uncounts one that did not begin (else its future does when it ends). */
-void pjrt_enter_flight(pjrt_client *c, bool meets);
-void pjrt_leave_flight(pjrt_client *c, bool meets);
+void pjrt_enter_flight(pjrt_client *c, bool has_collectives);
+void pjrt_leave_flight(pjrt_client *c, bool has_collectives);
 
 #endif

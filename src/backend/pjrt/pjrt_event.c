@@ -26,7 +26,7 @@ typedef struct run_event {
     listener *callbacks; /* guarded by the client's lock, as are the members below */
     mf_error_object *failed;
     _Atomic int left;
-    bool meets;
+    bool has_collectives;
     const void *location;
     const char *name; /* on the profiler's tracks */
     int64_t start;    /* 0: not recorded */
@@ -84,7 +84,7 @@ static void then(mf_future *f, void (*fn)(void *), void *context)
     fn(context);
 }
 
-mf_future *pjrt_future_new(pjrt_client *c, int count, bool meets, const void *location)
+mf_future *pjrt_future_new(pjrt_client *c, int count, bool has_collectives, const void *location)
 {
     run_event *e = mf_object_new(&event_class, sizeof *e + (size_t)count * sizeof *e->arrivals);
     if (!e)
@@ -93,7 +93,7 @@ mf_future *pjrt_future_new(pjrt_client *c, int count, bool meets, const void *lo
     e->future.then = then;
     e->client = c;
     e->left = count;
-    e->meets = meets;
+    e->has_collectives = has_collectives;
     e->location = location;
     return &e->future;
 }
@@ -107,7 +107,7 @@ static listener *end(run_event *e)
         e->failed = pjrt_findings_error(e->findings, e->found, e->location, e->shared);
     e->future.error = e->failed;
     e->failed = NULL;
-    e->client->in_flight[e->meets]--;
+    e->client->in_flight[e->has_collectives]--;
     atomic_store_explicit(&e->future.state, e->future.error ? 2 : 1, memory_order_release);
     pthread_cond_broadcast(&e->client->changed);
     return list;
@@ -197,19 +197,19 @@ uint64_t *pjrt_future_findings(mf_future *f, const pjrt_executable *x)
     return e->found;
 }
 
-void pjrt_enter_flight(pjrt_client *c, bool meets)
+void pjrt_enter_flight(pjrt_client *c, bool has_collectives)
 {
     pthread_mutex_lock(&c->lock);
-    while (c->in_flight[meets] >= (meets ? PJRT_IN_FLIGHT : PJRT_UNREAD))
+    while (c->in_flight[has_collectives] >= (has_collectives ? PJRT_IN_FLIGHT : PJRT_UNREAD))
         pthread_cond_wait(&c->changed, &c->lock);
-    c->in_flight[meets]++;
+    c->in_flight[has_collectives]++;
     pthread_mutex_unlock(&c->lock);
 }
 
-void pjrt_leave_flight(pjrt_client *c, bool meets)
+void pjrt_leave_flight(pjrt_client *c, bool has_collectives)
 {
     pthread_mutex_lock(&c->lock);
-    c->in_flight[meets]--;
+    c->in_flight[has_collectives]--;
     pthread_cond_broadcast(&c->changed);
     pthread_mutex_unlock(&c->lock);
 }

@@ -132,7 +132,7 @@ static int dims_of(const pjrt_view *v, int64_t *dims)
 /* ---- to the host */
 
 /* The address at which the host sees the buffer, once it is ready. NULL: it is not visible, or the plugin reports a failure. */
-static const unsigned char *in_sight(pjrt_client *c, void *buffer)
+static const unsigned char *host_address(pjrt_client *c, void *buffer)
 {
     if (!c->is_cpu || !c->api->functions[PJRT_BUFFER_READY_EVENT] || !c->api->functions[PJRT_BUFFER_UNSAFE_POINTER])
         return NULL;
@@ -161,7 +161,7 @@ static void copy_piece(void *context, int64_t index)
 /* Large buffers visible to the host are copied by our threads; XLA's CPU client copies with one. */
 static bool copy_here(pjrt_client *c, const form *f, void *out, size_t bytes)
 {
-    const unsigned char *from = bytes < COPIED_HERE ? NULL : in_sight(c, f->buffer);
+    const unsigned char *from = bytes < COPIED_HERE ? NULL : host_address(c, f->buffer);
     copying k = { from, out, bytes };
     if (from)
         mf_parallel_for((int64_t)((bytes + PIECE - 1) / PIECE), copy_piece, &k);
@@ -277,7 +277,7 @@ static const form *form_of_bytes(const memory *m, int64_t from, int64_t count)
 }
 
 /* Brings the bytes to the host; the lock is held. */
-static mf_error_object *bring(const mf_buffer *b)
+static mf_error_object *fetch_from_plugin(const mf_buffer *b)
 {
     memory *m = b->data;
     if (m->host)
@@ -299,7 +299,7 @@ mf_error_object *pjrt_to_host(const mf_buffer *b, int64_t from, int64_t count, v
     const form *row = all || m->host || !count ? NULL : form_of_bytes(m, from, count);
     mf_error_object *error = row               ? read_form(pjrt_client_of(b->client), row, out, (size_t)count)
                              : all && !m->host ? read_whole(b, out)
-                                               : bring(b);
+                                               : fetch_from_plugin(b);
     if (!error && m->host)
         memcpy(out, m->host->at + from, (size_t)count);
     pthread_mutex_unlock(&m->lock);
@@ -420,7 +420,7 @@ static void *make_buffer(mf_buffer *b, const pjrt_view *v, int device, mf_error_
     void *buffer = there ? copy_form(c, there, device) : NULL;
     if (buffer)
         return buffer;
-    *error = bring(b);
+    *error = fetch_from_plugin(b);
     pjrt_bytes *rows = *error ? NULL : rows_of(b, v);
     if (!rows && !*error)
         *error = mf_error_out_of_memory();

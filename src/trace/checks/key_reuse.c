@@ -39,7 +39,7 @@ static uint64_t path_of_index(const mf_variable *v)
 }
 
 /* If a call or barrier returns an operand unchanged as v: that operand; else NULL. */
-static const mf_variable *handed_through(const mf_variable *v)
+static const mf_variable *passed_through(const mf_variable *v)
 {
     const mf_eqn *e = v->producer;
     if (e->op->flags & MF_OP_BARRIER)
@@ -58,7 +58,7 @@ static const mf_variable *root_of(const mf_variable *v, uint64_t *path)
     for (const mf_eqn *e; (e = v->producer);) {
         bool all = e->op->view == MF_VIEW_RESHAPE || e->op == &mf_op_broadcast_in_dim || e->op == &mf_op_convert_element_type;
         bool takes = !all && (e->op->view == MF_VIEW_STRIDES || e->op == &mf_op_dynamic_slice || e->op == &mf_op_gather);
-        const mf_variable *through = all ? e->in[0] : handed_through(v);
+        const mf_variable *through = all ? e->in[0] : passed_through(v);
         if (!through && !takes)
             return v;
         if (takes)

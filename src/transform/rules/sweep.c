@@ -61,23 +61,23 @@ void mf_emit_into(mf_builder *b, const mf_op *op, const void *params, mf_variabl
 
 /* ---- liveness */
 
-typedef struct kept {
+typedef struct eqn_use {
     bool keep;
     bool *used_out, *used_in;
     const void *params; /* params of the smaller equation, or NULL */
-} kept;
+} eqn_use;
 
 typedef struct sweep {
     const mf_program *p;
     mf_arena arena;
-    bool *live; /* by variable id */
-    kept *kept; /* by equation */
+    bool *live;    /* by variable id */
+    eqn_use *uses; /* by equation */
 } sweep;
 
 static bool sweep_equation(sweep *s, int index)
 {
     const mf_eqn *e = s->p->eqns[index];
-    kept *k = &s->kept[index];
+    eqn_use *k = &s->uses[index];
     bool all = true;
     k->keep = mf_eqn_is_effect(e);
     bool effect = k->keep;
@@ -104,8 +104,8 @@ static bool sweep_begin(sweep *s, const mf_program *p)
 {
     *s = (sweep){ .p = p };
     s->live = mf_arena_alloc(&s->arena, (size_t)p->var_count + 1);
-    s->kept = mf_arena_alloc(&s->arena, ((size_t)p->eqn_count + 1) * sizeof *s->kept);
-    return s->live && s->kept;
+    s->uses = mf_arena_alloc(&s->arena, ((size_t)p->eqn_count + 1) * sizeof *s->uses);
+    return s->live && s->uses;
 }
 
 static bool sweep_back(sweep *s)
@@ -118,10 +118,10 @@ static bool sweep_back(sweep *s)
 
 static void sweep_end(sweep *s)
 {
-    for (int i = 0; s->kept && i < s->p->eqn_count; i++)
-        if (s->kept[i].params) {
-            mf_params_drop(s->p->eqns[i]->op, s->kept[i].params);
-            mf_free((void *)s->kept[i].params);
+    for (int i = 0; s->uses && i < s->p->eqn_count; i++)
+        if (s->uses[i].params) {
+            mf_params_drop(s->p->eqns[i]->op, s->uses[i].params);
+            mf_free((void *)s->uses[i].params);
         }
     mf_arena_free(&s->arena);
 }
@@ -186,7 +186,7 @@ static bool copy_begin(copy *c, sweep *s, int in_count)
 static void copy_equation(copy *c, int index)
 {
     const mf_eqn *e = c->s->p->eqns[index];
-    const kept *k = &c->s->kept[index];
+    const eqn_use *k = &c->s->uses[index];
     mf_eqn *made = copy_room(c, 1, sizeof *made);
     mf_variable **in = copy_room(c, e->in_count, sizeof *in), **out = copy_room(c, e->out_count, sizeof *out);
     if (!c->memory)
@@ -242,7 +242,7 @@ static mf_program *build_kept(sweep *s, const int *in, int in_count, const int *
         c.to->in[c.to->in_count++] = copy_var(&c, p->in[in ? in[i] : i]);
     bool met = !c.memory || needs_are_met(&c);
     for (int i = 0; c.memory && met && i < p->eqn_count; i++)
-        if (s->kept[i].keep)
+        if (s->uses[i].keep)
             copy_equation(&c, i);
     mf_variable **results = c.memory && met ? copy_room(&c, out_count, sizeof *results) : NULL;
     for (int o = 0; results && o < out_count; o++)

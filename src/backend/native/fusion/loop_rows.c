@@ -18,7 +18,7 @@ typedef struct row_cut {
 
 static bool begins_with(const mf_type *t, int64_t rows) { return t->rank > 0 && t->dims[0] == rows; }
 
-static bool all_have(const row_cut *c, const mf_eqn *e)
+static bool all_have_rows(const row_cut *c, const mf_eqn *e)
 {
     for (int i = 0; i < e->in_count; i++)
         if (!c->has[e->in[i]->id])
@@ -43,7 +43,7 @@ static bool keeps(const row_cut *c, const mf_eqn *e)
         const mf_pad_params *p = e->params;
         return !c->has[e->in[1]->id] && !p->low->at[0] && !p->high->at[0] && !p->interior->at[0];
     }
-    if (!all_have(c, e) || !begins_with(t, c->rows))
+    if (!all_have_rows(c, e) || !begins_with(t, c->rows))
         return false;
     if (e->op->flags & MF_OP_ELEMENTWISE || e->op == &mf_op_reshape)
         return true;

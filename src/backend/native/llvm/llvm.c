@@ -300,7 +300,7 @@ static void sleep_ms(void)
     }
 }
 
-static void say_busy(void)
+static void mark_busy(void)
 {
     for (int ms = 0;; ms++) {
         atomic_fetch_add(&busy, 1);
@@ -332,7 +332,7 @@ static bool enter(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, watch_forks);
-    say_busy();
+    mark_busy();
     pthread_mutex_lock(&lock);
     if (closed) {
         pthread_mutex_unlock(&lock);

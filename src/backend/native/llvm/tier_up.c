@@ -31,7 +31,7 @@ static const mf_tiers default_tiers = MF_TIERS_BACKGROUND;
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t work, news; /* the thread sleeps on the first one; threads that wait for it, on the second one */
-    bool made, started, stopping, reading, hurry;
+    bool made, started, stopping, reading, urgent;
     pthread_t thread;
     mf_tier_up *first, *last, *current; /* waiting; being compiled, or NULL if its step has ended meanwhile */
     int64_t waiting;                    /* including the one being compiled */
@@ -236,7 +236,7 @@ static void wait_for_more(void)
     until.tv_nsec += WAIT_MS * 1000000L;
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
-    while (!up.stopping && !up.hurry && pthread_cond_timedwait(&up.work, &up.lock, &until) == 0) {
+    while (!up.stopping && !up.urgent && pthread_cond_timedwait(&up.work, &up.lock, &until) == 0) {
     }
 }
 
@@ -314,7 +314,7 @@ static void wait_for_news(void)
 }
 
 /* Makes sure that the thread does not read the request any more, nor take it. */
-static void call_off(mf_tier_up *t)
+static void cancel_request(mf_tier_up *t)
 {
     pthread_mutex_lock(&up.lock);
     if (!unlink_waiting(t) && up.current == t) {
@@ -333,19 +333,19 @@ static void end(void *object)
     if (mf_process_forked())
         return;
     if (atomic_load_explicit(&t->spent, memory_order_relaxed) >= MF_TIER_UP_AFTER)
-        call_off(t);
+        cancel_request(t);
     mf_loop_release(t->cached);
 }
 
 void mf_tier_up_drain(void)
 {
     pthread_mutex_lock(&up.lock);
-    up.hurry = true;
+    up.urgent = true;
     if (up.made)
         pthread_cond_signal(&up.work);
     while (up.waiting && up.started)
         wait_for_news();
-    up.hurry = false;
+    up.urgent = false;
     pthread_mutex_unlock(&up.lock);
 }
 

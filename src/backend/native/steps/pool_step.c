@@ -21,7 +21,7 @@ typedef struct pool_step {
     int64_t images_a_task;
 } pool_step;
 
-static bool is_still(const mf_window_params *p, int i)
+static bool is_unpooled(const mf_window_params *p, int i)
 {
     return p->window->at[i] == 1 && p->strides->at[i] == 1 && p->base_dilation->at[i] == 1 && p->padding_low->at[i] == 0 &&
            p->padding_high->at[i] == 0;
@@ -30,9 +30,9 @@ static bool is_still(const mf_window_params *p, int i)
 static bool describe(const mf_window_params *p, const mf_type *t, bool sum, mf_pool *pool)
 {
     int first = 0, last = t->rank - 1;
-    while (first < t->rank && is_still(p, first))
+    while (first < t->rank && is_unpooled(p, first))
         first++;
-    while (last > first && is_still(p, last))
+    while (last > first && is_unpooled(p, last))
         last--;
     if (first > last || last - first >= 3 || t->size == 0)
         return false;

@@ -12,16 +12,16 @@
 #include "trace/checks/check_list.h"
 
 /* Where devices meet: a collective, or the agreement on a predicate. */
-typedef struct meeting {
+typedef struct sync_point {
     mf_hlo_agreement among; /* .of: the collective */
     uint64_t members;       /* the binders over which the participants differ */
-} meeting;
-typedef struct meetings {
+} sync_point;
+typedef struct sync_points {
     mf_hlo_findings *list;
-    MF_VECTOR(meeting) met;
-} meetings;
+    MF_VECTOR(sync_point) points;
+} sync_points;
 
-static bool check(meetings *w, const mf_program *p, const mf_axis_env *env, const uint64_t *in);
+static bool check(sync_points *w, const mf_program *p, const mf_axis_env *env, const uint64_t *in);
 
 static uint64_t bit_of(const mf_axis_env *env, const mf_axis_env *binder)
 {
@@ -37,16 +37,16 @@ static uint64_t members_of(const mf_namelist *axes, const mf_axis_env *env)
     return members;
 }
 
-static meeting meeting_of(const mf_eqn *e, const mf_axis_env *env)
+static sync_point sync_point_of(const mf_eqn *e, const mf_axis_env *env)
 {
-    meeting m = { .among.of = e };
+    sync_point m = { .among.of = e };
     mf_collective_members(e, &m.among.axes, &m.among.groups, &m.among.group_size);
     m.members = members_of(m.among.axes, env);
     return m;
 }
 
-/* The meeting's axes that are also bound here, and its groups if that is all of its axes. */
-static mf_hlo_agreement seen_from(const meeting *m, const mf_axis_env *env)
+/* The synchronisation's axes that are also bound here, and its groups if that is all of its axes. */
+static mf_hlo_agreement seen_from(const sync_point *m, const mf_axis_env *env)
 {
     mf_hlo_agreement a = m->among;
     const char *names[64];
@@ -78,7 +78,7 @@ static void widen(mf_hlo_agreement *a, const mf_hlo_agreement *b)
     a->groups = NULL;
 }
 
-static mf_hlo_agreement *agreement_of(meetings *w, const mf_eqn *e)
+static mf_hlo_agreement *agreement_of(sync_points *w, const mf_eqn *e)
 {
     for (int i = 0; i < w->list->agreements.count; i++)
         if (w->list->agreements.at[i].on == e)
@@ -86,15 +86,15 @@ static mf_hlo_agreement *agreement_of(meetings *w, const mf_eqn *e)
     return NULL;
 }
 
-/* Makes all who meet in e, from meeting `from` on, agree on its predicate, where it may differ between them. */
-static bool agree(meetings *w, const mf_eqn *e, const mf_axis_env *env, uint64_t predicate, int from)
+/* Makes all who meet in e, from point `from` on, agree on its predicate, where it may differ between them. */
+static bool agree(sync_points *w, const mf_eqn *e, const mf_axis_env *env, uint64_t predicate, int from)
 {
     mf_hlo_agreement *a = agreement_of(w, e);
     bool needed = false;
-    for (int i = from; i < w->met.count; i++) {
-        if (!(w->met.at[i].members & predicate))
+    for (int i = from; i < w->points.count; i++) {
+        if (!(w->points.at[i].members & predicate))
             continue;
-        mf_hlo_agreement other = seen_from(&w->met.at[i], env);
+        mf_hlo_agreement other = seen_from(&w->points.at[i], env);
         other.on = e;
         needed = true;
         if (!other.axes)
@@ -106,7 +106,7 @@ static bool agree(meetings *w, const mf_eqn *e, const mf_axis_env *env, uint64_t
         if (!a || !a->axes)
             return false;
     }
-    return !needed || mf_vector_push(&w->met, (meeting){ *a, members_of(a->axes, env) });
+    return !needed || mf_vector_push(&w->points, (sync_point){ *a, members_of(a->axes, env) });
 }
 
 /* The variance of a loop's predicate, by that of its carry after any number of iterations. False: out of memory. */
@@ -146,7 +146,7 @@ static uint64_t input_of(const mf_eqn *e, const mf_axis_env *env, const uint64_t
     return p->in_count == e->in_count ? masks[e->in[i]->id] : ~(uint64_t)0;
 }
 
-static bool check_nested(meetings *w, const mf_eqn *e, const mf_axis_env *env, const uint64_t *masks)
+static bool check_nested(sync_points *w, const mf_eqn *e, const mf_axis_env *env, const uint64_t *masks)
 {
     bool ok = true;
     for (int k = 0, n = mf_params_program_count(e->op, e->params); k < n && ok; k++) {
@@ -162,30 +162,30 @@ static bool check_nested(meetings *w, const mf_eqn *e, const mf_axis_env *env, c
 
 /* A host call, which may fail; a check of values that are declared to differ, or of any value if the check is switched on; and a NaN
  * check. */
-static bool only_a_run_says(const mf_eqn *e, const mf_axis_env *env, const uint64_t *masks)
+static bool known_only_at_run_time(const mf_eqn *e, const mf_axis_env *env, const uint64_t *masks)
 {
     if (mf_is_host_call(e))
         return true;
     if (e->op != &mf_op_check_replicated)
         return e->op == &mf_op_check_nan;
-    return (meeting_of(e, env).members & masks[e->in[0]->id]) || mf_check_is_on(MF_CHECK_REPLICATED);
+    return (sync_point_of(e, env).members & masks[e->in[0]->id]) || mf_check_is_on(MF_CHECK_REPLICATED);
 }
 
 /* False: out of memory, as everywhere here. */
-static bool check_eqn(meetings *w, const mf_eqn *e, const mf_axis_env *env, const uint64_t *masks)
+static bool check_eqn(sync_points *w, const mf_eqn *e, const mf_axis_env *env, const uint64_t *masks)
 {
-    int from = w->met.count;
+    int from = w->points.count;
     uint64_t predicate = e->op == &mf_op_cond ? masks[e->in[0]->id] : 0;
-    if (only_a_run_says(e, env, masks) && !mf_vector_push(&w->list->wanted, e))
+    if (known_only_at_run_time(e, env, masks) && !mf_vector_push(&w->list->wanted, e))
         return false;
-    if (e->op->collective && !mf_vector_push(&w->met, meeting_of(e, env)))
+    if (e->op->collective && !mf_vector_push(&w->points, sync_point_of(e, env)))
         return false;
     if (e->op == &mf_op_while && !predicate_of_while(e, env, masks, &predicate))
         return false;
     return check_nested(w, e, env, masks) && agree(w, e, env, predicate, from);
 }
 
-static bool check(meetings *w, const mf_program *p, const mf_axis_env *env, const uint64_t *in)
+static bool check(sync_points *w, const mf_program *p, const mf_axis_env *env, const uint64_t *in)
 {
     uint64_t *masks = mf_variance_of(p, env, in);
     bool ok = masks != NULL;
@@ -197,10 +197,10 @@ static bool check(meetings *w, const mf_program *p, const mf_axis_env *env, cons
 
 mf_error_object *pjrt_check_agreement(const mf_program *p, mf_hlo_findings *list)
 {
-    meetings w = { .list = list };
+    sync_points w = { .list = list };
     uint64_t *in = mf_calloc((size_t)p->in_count + 1, sizeof *in);
     bool ok = in && check(&w, p, NULL, in);
     mf_free(in);
-    mf_free(w.met.at);
+    mf_free(w.points.at);
     return ok ? NULL : mf_error_out_of_memory();
 }

@@ -353,14 +353,14 @@ static mf_error_object *execute_each_replica(const call *c)
 /* Calls the plugin. Calls without collectives may begin in any order. */
 static mf_error_object *start(const call *c)
 {
-    bool meets = c->x->meets;
-    if (meets)
+    bool has_collectives = c->x->has_collectives;
+    if (has_collectives)
         pthread_mutex_lock(&c->client->calls);
-    pjrt_enter_flight(c->client, meets);
+    pjrt_enter_flight(c->client, has_collectives);
     mf_error_object *error = c->x->one_replica_each ? execute_each_replica(c) : execute(c, 0, c->x->replicas);
     if (error)
-        pjrt_leave_flight(c->client, meets);
-    if (meets)
+        pjrt_leave_flight(c->client, has_collectives);
+    if (has_collectives)
         pthread_mutex_unlock(&c->client->calls);
     return error;
 }
@@ -387,7 +387,7 @@ static void give_up(const call *c)
 static mf_future *new_future(call *c)
 {
     int replicas = c->x->replicas;
-    mf_future *f = pjrt_future_new(c->client, c->x->findings ? 2 * replicas : replicas, c->x->meets, mf_entry_address);
+    mf_future *f = pjrt_future_new(c->client, c->x->findings ? 2 * replicas : replicas, c->x->has_collectives, mf_entry_address);
     c->found = f && c->x->findings ? pjrt_future_findings(f, c->x) : NULL;
     if (c->found || !c->x->findings)
         return f;

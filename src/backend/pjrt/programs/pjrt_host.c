@@ -220,7 +220,7 @@ static const pjrt_ffi *find_extension(const pjrt_api *api)
 }
 
 /* Several clients may be made from one plugin, but the handler is registered once. */
-static bool was_offered(const pjrt_api *api)
+static bool is_registered(const pjrt_api *api)
 {
     for (int i = 0; i < known.offered.count; i++)
         if (known.offered.at[i] == api)
@@ -237,7 +237,7 @@ bool pjrt_offer_host_calls(const pjrt_client *c)
         return false;
     pjrt_ffi_register ask = { sizeof ask, target, strlen(target), handle, platform, strlen(platform), 0 };
     pthread_mutex_lock(&known.lock);
-    bool offered = was_offered(c->api);
+    bool offered = is_registered(c->api);
     if (!offered && mf_vector_push(&known.offered, c->api)) {
         void *error = ffi->register_handler(&ask);
         offered = !error;

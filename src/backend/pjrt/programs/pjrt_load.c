@@ -197,8 +197,8 @@ static char *find(const mf_text *code, const char *word) { return memmem(code->a
 static void read_replicas(pjrt_executable *x, const mf_text *code)
 {
     char *count = find(code, "mhlo.num_replicas = ");
-    x->meets = x->replicas > 1 && (find(code, "replica_groups") || find(code, "source_target_pairs"));
-    x->one_replica_each = x->replicas > 1 && x->map && count && !x->meets && !find(code, "replica_id");
+    x->has_collectives = x->replicas > 1 && (find(code, "replica_groups") || find(code, "source_target_pairs"));
+    x->one_replica_each = x->replicas > 1 && x->map && count && !x->has_collectives && !find(code, "replica_id");
     if (!x->one_replica_each)
         return;
     count += strlen("mhlo.num_replicas = ");

@@ -25,7 +25,7 @@ static bool serves(const mf_program *p)
     return true;
 }
 
-static bool gives_the_same(const mf_program *p, const mf_program *rows)
+static bool same_types(const mf_program *p, const mf_program *rows)
 {
     bool same = rows && rows->out_count == p->out_count;
     for (int o = 0; same && o < p->out_count; o++)
@@ -104,7 +104,7 @@ mf_program *pjrt_stack(const mf_program *p, const mf_eqn *map)
     mf_error_object *error = NULL;
     mf_program *rows = b.error ? NULL : mf_hlo_over_rows(m, NULL, &error), *made = NULL;
     mf_error_ignore(error);
-    if (gives_the_same(p, rows))
+    if (same_types(p, rows))
         made = with_inputs_of(&b, p, map, rows);
     else
         mf_builder_abandon(&b);
