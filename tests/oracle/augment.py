@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Augmented images from known keys, as augment.npz: the draws by jax.random, sizes by jax.image (jax 0.10.2), the rest by NumPy."""
+"""Augmented images from known keys, written to augment.npz. The random draws are jax.random's and resizing is jax.image's (jax 0.10.2); the rest is NumPy."""
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -38,7 +38,7 @@ def mixup(key, x, y, alpha):
 
 
 def resized():
-    """Each method, with and without a filter against aliases: fewer rows and more columns."""
+    """Each method with and without antialiasing, to fewer rows and more columns."""
     out = {}
     for method in ("linear", "cubic", "lanczos3", "lanczos5", "nearest"):
         out[f"resize_{method}"] = np.asarray(jax.image.resize(FLOATS, (N, 4, 11, C), method))

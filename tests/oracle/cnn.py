@@ -8,8 +8,8 @@ accuracy by pmean over 8 devices of 16 images. Adam: rate 1e-3, b1 0.9, b2 0.999
 sqrt(v / (1 - b2^t)) + 1e-8. Two runs, both from the parameters of cnn_inputs.h: `synthetic` batches by its formulas, and
 `fashion`: the first 640 training images in file order, divided by 255, two rows and columns of zeros on each side.
 
-Each figure stands twice: as float32 on the 8 devices, and in double precision on one device with the whole batch.
-The double run says how far rounding alone carries: the losses of the two agree to `spread` (relative).
+Each figure is given twice: from float32 on the 8 devices, and from double precision on one device with the whole batch.
+Their relative difference, `spread`, shows how large the effect of rounding alone is.
 """
 import argparse
 import gzip
@@ -30,7 +30,7 @@ PARAMETERS = {"k1": ((3, 3, 1, 32), 1, 0.5), "b1": ((32,), 2, 0.0625), "k2": ((3
 
 
 def draws(seed, count):
-    """The upper 24 bits of the states after the seed's."""
+    """The upper 24 bits of the generator's states, from the one after the seed on."""
     state, out = seed, np.empty(count, np.int64)
     for i in range(count):
         state = (state * 1664525 + 1013904223) & 0xFFFFFFFF

@@ -1,4 +1,4 @@
-"""Evaluates the expressions of tests/ops/test_expressions.c, each the string of a ROW, under the names of jax.numpy, jax.scipy and jax.random."""
+"""Evaluates the expressions of tests/ops/test_expressions.c, which are the strings of its ROWs, with the names of jax.numpy, jax.scipy and jax.random."""
 import os
 import re
 
@@ -22,7 +22,7 @@ def hashed(text):
 
 
 def names():
-    """What an expression may say; F, D, H, B and I make vectors of f32, f64, f16, bf16 and i32."""
+    """The names that an expression may use; F, D, H, B and I make vectors of f32, f64, f16, bf16 and i32."""
     f32, i32 = np.float32, np.int32
     vectors = {"F": f32, "D": np.float64, "H": np.float16, "B": jnp.bfloat16, "I": i32}
     known = {**vars(jax.nn), **vars(jnp), **vars(jax.scipy.special), "random": jax.random, "grad": jax.grad, "hessian": jax.hessian, "ops": jax.ops, "lax": jax.lax, "parts": lambda z: jnp.stack([z.real, z.imag]),

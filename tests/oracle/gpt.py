@@ -1,8 +1,8 @@
 """The first five steps of the GPT of examples/gpt_model.h as JAX, Flax and Optax compute them. Run with jax 0.10.2, flax 0.12.8, optax 0.2.8.
 
-Parameters: leaf i in the order of jax.tree's is fill(1000 + i, shape, 0.1), one more where it is a norm's scale. Step s, from 0, has the
-tokens of fill(1 + s, (BATCH, LENGTH + 1), 1), in VOCABULARY equal parts. No dropout: its keys are each side's own. The C test cuts the
-batch over 8 devices and two micro-batches; the means are the same.
+Parameters: leaf i, in the order of jax.tree.leaves, is fill(1000 + i, shape, 0.1), plus 1 if it is the scale of a norm. The tokens of
+step s, counted from 0, are fill(1 + s, (BATCH, LENGTH + 1), 1), whose range is divided into VOCABULARY equal parts. There is no dropout,
+since its keys differ between the libraries. The C test divides the batch among 8 devices and two micro-batches, which gives the same means.
 """
 import flax
 import jax

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Tiny pictures by pillow 13.0.0 in images/CLASS/, and what it reads from them, which data/test_sources compares with.
+"""Writes tiny pictures with pillow 13.0.0 to images/CLASS/, and the pixels that it reads from them, for data/test_sources.
 
-images.txt has a line a file, in the order of the names: path, label, then the bytes of 6 by 8 pixels of red, green and blue.
+images.txt has one line for each file, sorted by name: the path, the label, and the bytes of 6 by 8 pixels (red, green, blue).
 """
 import pathlib
 

@@ -72,7 +72,7 @@ def fnv1a(a):
 
 
 def digest_line(a):
-    """A large array in one line; the sums are exact ones, rounded to double (math.fsum)."""
+    """A large array in one line; the sums are exact and then rounded to double (math.fsum)."""
     a = host(a)
     flat, wide = a.ravel(), a.astype(np.float64).ravel()
     return " ".join(["digest", name_of(a), dims_of(a), f"fnv={fnv1a(a):016x}",
@@ -81,7 +81,7 @@ def digest_line(a):
 
 
 class Corpus:
-    """Collects lines; `save` puts the file beside the script, under the line that names its maker."""
+    """Collects lines; `save` writes them to a file beside the script, after a line that names the script."""
 
     def __init__(self, script, about):
         self.script, self.cases = os.path.basename(script), 0

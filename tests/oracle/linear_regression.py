@@ -1,6 +1,6 @@
 """The data-parallel linear regression of the examples in jax, for 1, 2, 4 and 8 devices. Run with jax 0.4.35 (or 0.10.2).
 
-The answers do not depend on the number of cores. One line a device count and kind:
+The answers do not depend on the number of cores. One line for each number of devices and kind:
     data <devices> <samples> fnv_x=<hash of x>   then lines `<name> <dtype> <dims> <values>`: true_w, true_b, initial_w,
                                    initial_b, x_first and x_last (rows), y_first and y_last
     loss <devices> <epoch> <f32>   every epoch, 1 to 50

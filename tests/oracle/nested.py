@@ -1,9 +1,9 @@
 """Every collective over the inner name, the outer one and both, in nested pmaps inside jit, vmap, jvp and grad: from JAX 0.4.35 on 8 CPU
 devices. Writes nested.txt beside this file.
 
-A line a case: `<body> <names> <context> <dims> <sum> <weighted sum>`. The whole result has 500 to 30,000 numbers; the two sums say whether it
-is the right one, the second with the weight ((29 k) mod 31 - 15) / 16 for element k. Cases that JAX refuses (pmax has no derivative, gathers
-over two nested pmaps fail) have no line.
+One line for each case: `<body> <names> <context> <dims> <sum> <weighted sum>`. A result has 500 to 30,000 numbers and is compared by these
+two sums; in the second, element k has the weight ((29 k) mod 31 - 15) / 16. Cases that JAX refuses (pmax has no derivative, gathers over
+two nested pmaps fail) have no line.
 """
 import os
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Known answers of layers, losses and initialisers: flax.nnx, optax and jax.nn.initializers. README.md says what the lines are.
+"""Known answers of layers, losses and initialisers: flax.nnx, optax and jax.nn.initializers. README.md describes the lines.
 
-For each layer inputs, parameters and a cotangent of small dyadic numbers; then its output and the gradients of sum(output * cotangent).
+For each layer: inputs, parameters and a cotangent, all multiples of a power of 1/2; then its output and the gradients of
+sum(output * cotangent).
 """
 import os
 import sys
@@ -31,7 +32,7 @@ def flat(state):
 
 
 def layer(name, module, *inputs, method=None, kwargs=None, positive=()):
-    """Parameters are made anew; statistics start at numbers of their own."""
+    """Parameters are replaced by generated ones, and so are the initial statistics."""
     graph, params, stats, rest = nnx.split(module, nnx.Param, nnx.BatchStat, ...)
     params = jax.tree.map(lambda p: numbers(*p.shape), params)
     stats = jax.tree.map(lambda p: numbers(*p.shape, low=1), stats)
@@ -104,7 +105,7 @@ layer("sequential", nnx.Sequential(nnx.Linear(3, 4, rngs=r), nnx.relu, nnx.Linea
 
 
 def loss(name, f, *inputs, floats=2, where=None):
-    """Inputs, a mask, and the gradients of those that come first."""
+    """The inputs, a mask, and the gradients of the first inputs."""
     out = f(*inputs, **({} if where is None else {"where": where}))
     ct = numbers(*out.shape)
     grads = jax.grad(lambda *a: jnp.sum(f(*a, *inputs[floats:], **({} if where is None else {"where": where})) * ct), argnums=tuple(range(floats)))(*inputs[:floats])

@@ -1,7 +1,8 @@
-"""Known answers of jnp and lax functions on small inputs. Run with jax 0.10.2 on the CPU. Writes ops/<family>.txt, of the families named or all.
+"""Known answers of jnp and lax functions on small inputs. Run with jax 0.10.2 on the CPU. Writes ops/<family>.txt for the
+families named, or for all.
 
-Where it can be, inputs are multiples of 1/8 and small, so that products and sums are exact in every order of summation:
-such a case has no `rtol` and is to be matched to the bit. Elsewhere `rtol` and `atol` bound |ours - theirs|.
+Where possible, inputs are small multiples of 1/8, so that products and sums are exact in every order of summation: such a case has no
+`rtol`, and its results must be equal. In the others `rtol` and `atol` bound |ours - theirs|.
 """
 import os
 import sys
@@ -44,7 +45,7 @@ def eighths(dtype, shape, seed=0, low=-16, high=16):
 
 
 def op(name, fn, *inputs, exact=True, atol=None, **attributes):
-    """Runs fn on the inputs; 64-bit types are on only where an input has one, so defaults stay 32 bits wide."""
+    """Runs fn on the inputs; 64-bit types are enabled only if an input has one, so defaults have 32 bits."""
     inputs = [np.asarray(a) for a in inputs]
     with jax.enable_x64(wide(inputs) or attributes.get("dtype") in ("i64", "u64", "f64")):
         outputs = jax.tree_util.tree_leaves(jax.jit(fn)(*map(jnp.asarray, inputs)))
@@ -57,7 +58,7 @@ def op(name, fn, *inputs, exact=True, atol=None, **attributes):
 
 
 def vjp(name, fn, *inputs, exact=True, argnums=None, cotangent=None, **attributes):
-    """`<op>_vjp`: the inputs, the cotangent as last `in`, and a gradient for each differentiated input as `out`."""
+    """`<op>_vjp`: the inputs, the cotangent as the last `in`, and the gradient of each differentiated input as `out`."""
     inputs = [np.asarray(a) for a in inputs]
     which = argnums if argnums is not None else tuple(range(len(inputs)))
     with jax.enable_x64(wide(inputs)):
@@ -588,7 +589,7 @@ def gradients():
 
 
 def more():
-    """Sorted lines, einsum and its kin, linear algebra, complex numbers."""
+    """Sorting, einsum and similar products, linear algebra, complex numbers."""
     line = arr("f32", [[3.0, 1.0, NAN, 1.0], [2.0, -1.0, 5.0, 5.0]])
     whole = arr("i32", [[3, 1, -2147483648, 1], [2, -1, 5, 5]])
     for data in (line, whole):
@@ -714,7 +715,7 @@ def more():
 
 
 def dtypes():
-    """What functions and their users take for granted, in every dtype that JAX has it for."""
+    """Basic functions in every dtype for which JAX has them."""
     numbers = (*TOLERANCE, *COMPLEX, "i32", "u8", "bool")
     i = arr("i32", [2, 0, -1, 7])
     for dtype in numbers:
@@ -811,7 +812,7 @@ def dtypes():
 
 
 def linear_algebra():
-    """Factors, solutions and determinants; vectors by their magnitudes, which no sign or phase changes."""
+    """Factors, solutions and determinants; of singular and eigenvectors the magnitudes, because their signs or phases are arbitrary."""
     def matrix(dtype, shape, seed):
         random = np.random.RandomState(seed)
         data = random.randint(-16, 17, size=shape) / 8
@@ -885,7 +886,7 @@ def linear_algebra():
 
 
 def everyday():
-    """What users looked for first: activations, nan_to_num, running results from behind, updates of any part of an array, default axes."""
+    """Functions that users look for first: activations, nan_to_num, reversed cumulative results, updates of any part of an array, default axes."""
     line = [-INF, -80.0, -3.0, -2.5, -1.0, -0.25, -0.0, 0.0, 0.25, 1.0, 2.5, 3.0, 80.0, INF, NAN]
     activations = {"leaky_relu": jax.nn.leaky_relu, "elu": jax.nn.elu, "hard_swish": jax.nn.hard_swish,
                    "gelu_exact": lambda x: jax.nn.gelu(x, approximate=False)}
@@ -931,7 +932,7 @@ def everyday():
             def run(x, u, i, j, far, p=path, m=method):
                 arrays = {"i": i, "i column": i[:, None], "j": j, "far": far}
                 return getattr(x.at[tuple(arrays.get(k, k) if isinstance(k, str) else k for k in p)], m)(u)
-            if method == "set" and number in (3, 4, 6):   # of places named twice either update may win
+            if method == "set" and number in (3, 4, 6):   # if two updates have the same place, either may win
                 continue
             u = eighths("f32", shape, 2 + number)
             op("at_path", run, x, u, i, j, far, path=number, method=method)
@@ -947,7 +948,7 @@ def everyday():
 
 
 def fourier():
-    """Transforms of every kind of length: powers, products of small primes, primes (one of them a convolution), 1."""
+    """Transforms of each kind of length: powers of a prime, products of small primes, primes (of which one is computed by a convolution), and 1."""
     def line(dtype, shape, seed):
         return eighths(dtype, shape, seed)
 

@@ -2,7 +2,7 @@
 Writes optim.txt beside this file.
 
 Parameters are {"a": (3,), "b": {"bias": (2,), "kernel": (4, 2)}}: element k of all 13, in that order, starts at ((k * 5) % 13 - 6) / 4; its
-gradient in step t from 1 is ((t * 7 + k * 3) % 11 - 5) / 8, all exact in f32. `steps <name> <t> <13 numbers>`; a name with `_at_inf` has
+gradient in step t, counted from 1, is ((t * 7 + k * 3) % 11 - 5) / 8, all exact in f32. `steps <name> <t> <13 numbers>`; a name with `_at_inf` has
 an infinite gradient in every third step. `schedule <name> <count> <value>`.
 """
 import os

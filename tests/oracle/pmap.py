@@ -1,6 +1,6 @@
 """Known answers of jax.pmap on 8 CPU devices, and of vmap with an axis name. Run with jax 0.4.35 (nested maps work there).
 
-Every case is an expression; its source is behind the `#`.
+Every case is an expression; its source follows the `#`.
 Writes pmap.txt (the examples, axes, gradients), collectives.txt (one name and several) and narrow.txt (sums of 16-bit floats).
 """
 import os
@@ -15,18 +15,18 @@ from jax import grad, jit, jvp, lax, pmap, value_and_grad, vjp, vmap  # noqa: E4
 
 from known import Corpus, tokens  # noqa: E402
 
-jax.config.update("jax_threefry_partitionable", True)   # today's default; older releases need it said
+jax.config.update("jax_threefry_partitionable", True)   # the default today, but not in older releases
 corpus = None
 failures = []
 
 
 def case(name, source, rtol=0.0, show=False, **inputs):
-    """Evaluates the source over the inputs. rtol 0 means to the bit; `show` adds what print() writes as `print |` lines."""
+    """Evaluates the source over the inputs. rtol 0 means equal bits; `show` adds the output of print() as `print |` lines."""
     source = " ".join(source.split())
     names = dict(globals(), **{k: jnp.asarray(v) for k, v in inputs.items()})
     try:
         out = jax.block_until_ready(eval(source, names))
-    except Exception as error:  # a release may refuse what the other allows
+    except Exception as error:  # one of the two releases may refuse a case
         failures.append(f"{name}: {type(error).__name__}: {str(error).splitlines()[0][:150]}")
         return
     leaves = jax.tree_util.tree_leaves(out)
@@ -96,7 +96,7 @@ def seeds():
          x=eighths((8, 4), 1), m=f32([1, 1, 1, 0]))
 
 
-# What is asked of pmap is asked of vmap with an axis name as well.
+# The cases of pmap are also those of vmap with an axis name.
 MAPS = {"pmap": "pmap({}, axis_name='i')", "vmap": "vmap({}, axis_name='i')"}
 
 
@@ -189,7 +189,7 @@ def nested():
 
 
 def narrow():
-    """Sums of bf16 round once; these numbers' sums are exact in f32, in every order. (Of f16 XLA rounds each step on CPUs.)"""
+    """Sums of bf16 are rounded once; the sums of these numbers are exact in f32, in every order. (Sums of f16 are rounded in each step by XLA on CPUs.)"""
     def numbers(shape, seed):
         return (np.random.RandomState(seed).randint(-256, 257, size=shape) / 64).astype(jnp.bfloat16)
 
@@ -235,7 +235,7 @@ def gradients():
             case(f"{map_name}_grad_inside_{name}", template.format(f"grad(lambda x: {body})") + "(x)", rtol=rtol, x=x)
 
         def outside(name, body, rtol=0.0, x=x4):
-            """grad of the map: the sum over the results is differentiated."""
+            """grad of the map: the sum of the results is differentiated."""
             mapped = template.format(f"lambda x: {body}")
             case(f"grad_of_{map_name}_{name}", f"grad(lambda x: jnp.sum({mapped}(x) * c))(x)", rtol=rtol, x=x, c=f32([1, 2, -1, 0.5]))
 

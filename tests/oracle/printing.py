@@ -1,6 +1,6 @@
-"""What print(x) shows for a JAX array: NumPy's str of it. Run with jax 0.10.2 and its numpy 2.4.
+"""What print(x) shows for a JAX array, which is NumPy's str. Run with jax 0.10.2 and its numpy 2.4.
 
-Each case is a line `case <number> <dtype> <dims> <recipe> <numbers...>` and the expected text, every line behind a `|`.
+Each case is a line `case <number> <dtype> <dims> <recipe> <numbers...>` and the expected text, each line after a `|`.
 """
 import jax
 
@@ -28,7 +28,7 @@ def known_name(array):
 
 
 def values(dtype, data, shape=None):
-    """The elements themselves, written exactly."""
+    """The elements themselves, in an exact notation."""
     array = np.asarray(data, dtype=DTYPES[dtype])
     array = array if shape is None else array.reshape(shape)
     show("values", array, tokens(array))
@@ -85,7 +85,7 @@ values("bool", [[True, False, True], [False, False, True]])
 made("mod", "bool", (30,), 1, 2, 0)
 made("mod", "bool", (3, 4, 2), 1, 3, 0)
 made("mod", "bool", (1200,), 1, 2, 0)
-# One-element and nothing
+# One element, and none
 for dtype in ("i32", "f32", "bool", "f16"):
     for shape in ((0,), (2, 0), (0, 3), (1, 0, 2)):
         values(dtype, [], shape)

@@ -1,7 +1,7 @@
 """Type promotion: the result of a binary operation for every pair of types, weak scalars included. Run with jax 0.10.2.
 
-Sixty-four bits are switched on for pairs with such an operand, since the wide types do not exist otherwise; a weak result is
-then written in the default width (i32, f32, c64), because a weak type stands for "whatever the default is".
+For a pair with a 64-bit operand 64-bit types are enabled, since they do not exist otherwise. A weak result is then written with the
+default width (i32, f32, c64), because a weak type means the default type.
 """
 import jax
 import jax.numpy as jnp  # noqa: E402

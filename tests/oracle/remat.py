@@ -1,7 +1,7 @@
 """What remat keeps under each policy, and a gradient: from JAX 0.4.35. Writes remat.txt beside this file.
 
-One line for each policy: its name, then the numbers of sin, cos and dot_general equations in the linear half of vjp, which includes the
-recomputation.
+One line for each policy: its name, then the numbers of sin, cos and dot_general equations in the backward program of vjp, which includes
+the recomputation.
 The last lines: x, w and the gradient of f with respect to x, row by row.
 """
 import os

@@ -1,10 +1,10 @@
 """The first five steps of the residual network of examples/resnet_model.h as JAX, Flax and Optax compute them. Run with jax 0.10.2, flax
 0.12.8, optax 0.2.8.
 
-Parameters: leaf i in the order of jax.tree's is fill(1000 + i, shape, 0.1), one more where it is a norm's scale. Step s, from 0, has the
-images of (fill(100 + s, (BATCH, SIDE + 4, SIDE + 4, 1), 1) + 1) / 2, of which the middle is seen, and the labels of
-fill(200 + s, (BATCH,), 1) in CLASSES equal parts. Nothing is drawn: what augmentation draws has a test of its own. The C test cuts the
-batch over 8 devices, whose norms take the statistics of all.
+Parameters: leaf i, in the order of jax.tree.leaves, is fill(1000 + i, shape, 0.1), plus 1 if it is the scale of a norm. The images
+of step s, counted from 0, are the middle of (fill(100 + s, (BATCH, SIDE + 4, SIDE + 4, 1), 1) + 1) / 2, and its labels are
+fill(200 + s, (BATCH,), 1), whose range is divided into CLASSES equal parts. Nothing is random: augmentation has a test of its own. The C
+test divides the batch among 8 devices, whose norms use the statistics of the whole batch.
 """
 import flax
 import jax

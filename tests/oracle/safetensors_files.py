@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Small safetensors files by the format's own library (safetensors 0.8.0, numpy 2.4.6), which io/test_safetensors reads, into safetensors/.
+"""Writes small files with the safetensors library (0.8.0, with numpy 2.4.6) to safetensors/, for io/test_safetensors.
 
     safetensors_files.py                writes the files
-    safetensors_files.py --read FILE    prints what that library reads, one line per tensor: name, dtype, shape, bytes in hexadecimal
+    safetensors_files.py --read FILE    prints what the library reads, one line per tensor: name, dtype, shape, bytes in hexadecimal
 
 The C test builds the same arrays, and the files that it writes must equal these byte for byte.
 """
@@ -19,7 +19,7 @@ DTYPES = ("bool uint8 int8 int16 uint16 float16 int32 uint32 float32 complex64 f
 
 
 def tensor(dtype, shape, numbers):
-    if dtype == "bfloat16":  # whole numbers of few digits, so their f32 bits end in zeros
+    if dtype == "bfloat16":  # small integers, so their f32 bits end in zeros
         data = b"".join(struct.pack("<f", n)[2:] for n in numbers)
     else:
         data = np.array(numbers, dtype=dtype).tobytes()

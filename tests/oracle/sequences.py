@@ -1,7 +1,7 @@
 """Attention and recurrent layers of Flax NNX, forward and backward, from parameters that sequences.h fills in C. Run with jax 0.10.2, flax 0.12.8.
 
 Arrays come from the generator of cnn_inputs.h: fill(seed, shape, scale) is uniform in [-scale, scale). The parameters of a module are
-filled leaf by leaf in the order of jax.tree's, leaf i from the seed 1000 + i, with the scale 0.5. Gradients are those of
+filled leaf by leaf in the order of jax.tree.leaves: leaf i from the seed 1000 + i, with the scale 0.5. Gradients are those of
 sum(out * fill(900, out's shape, 1)) by parameters and inputs.
 """
 import flax
@@ -33,13 +33,13 @@ def weighted(out):
 
 
 def function_case(name, f, *inputs):
-    """f of arrays: its result and the gradients by each of them."""
+    """A function of arrays: its result, and its gradient with respect to each array."""
     grads = jax.grad(lambda *a: weighted(f(*a)), argnums=tuple(range(len(inputs))))(*inputs)
     case(name, {"out": f(*inputs), **{f"grad{i}": g for i, g in enumerate(grads)}})
 
 
 def filled(module):
-    """The module with its parameters filled, and how to make it anew of them."""
+    """The module with its parameters filled, and a function that makes it from other parameters."""
     graph, params, rest = nnx.split(module, nnx.Param, ...)
     leaves, tree = jax.tree.flatten(params)
     params = jax.tree.unflatten(tree, [jnp.asarray(fill(1000 + i, a.shape, 0.5)) for i, a in enumerate(leaves)])
@@ -47,7 +47,7 @@ def filled(module):
 
 
 def module_case(name, module, call, *inputs, params_too=True):
-    """call(module, inputs...): its leaves, and the gradients by parameters (in the order of their leaves) and inputs."""
+    """call(module, inputs...): the leaves of its result, and the gradients with respect to parameters (in the order of their leaves) and inputs."""
     params, make = filled(module)
     run = lambda p, *a: call(make(p), *a)  # noqa: E731
     out = jax.tree.leaves(run(params, *inputs))
@@ -72,9 +72,9 @@ def attention_cases():
     q, k, v = fill(1, (2, 3, 4, 6), 2), fill(2, (2, 5, 4, 6), 2), fill(3, (2, 5, 4, 6), 2)
     short_k, short_v = fill(4, (2, 5, 2, 6), 2), fill(5, (2, 5, 2, 6), 2)
     bias, mask = fill(6, (2, 4, 3, 5), 1), fill(7, (2, 1, 3, 5), 1) > 0
-    mask[1, 0, 2] = False  # sees nothing
+    mask[1, 0, 2] = False  # a query that attends to nothing
     attend, key = nnx.dot_product_attention, jax.random.PRNGKey(7)
-    own = {"dropout_rate": 0.5, "deterministic": True}  # by Flax's own formula; jax.nn's computes where there is no rate
+    own = {"dropout_rate": 0.5, "deterministic": True}  # by Flax's formula, which has dropout; without a rate Flax calls jax.nn's
     function_case("attention", attend, q, k, v)
     function_case("attention_own", lambda q, k, v: attend(q, k, v, **own), q, k, v[..., :2])
     function_case("attention_causal", lambda q, k, v: attend(q, k, v, is_causal=True), q, k, v)
@@ -94,7 +94,7 @@ def attention_cases():
 
 
 def turned(query, key, value, **options):
-    """dot_product_attention of queries and keys turned by their positions: an attention_fn."""
+    """An attention_fn: dot_product_attention of queries and keys that are rotated by their positions."""
     at = lambda x: rope(x, jnp.arange(x.shape[-3]))  # noqa: E731
     return nnx.dot_product_attention(at(query), at(key), value, **options)
 

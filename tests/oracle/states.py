@@ -1,9 +1,9 @@
 """The first five steps of the spiking network of examples/states_model.h in plain JAX with Optax's Adam. Run with jax 0.10.2, optax 0.2.8.
 
-Parameters: leaf i in the order of jax.tree's is fill(1000 + i, shape, 0.5); those of lif/recurrent are frozen. Step s, from 0, has the images
-(fill(1 + s, shape, 1) + 1) / 2, cut over 8 devices, and the label i % CLASSES of image i. The network's random state holds PRNGKey(7); a
-parallel map splits it into 9 keys, of which it keeps the first, and device d has number d + 1. A step of time splits the device's key in
-two: the next one and the one that input spikes come from.
+Parameters: leaf i, in the order of jax.tree.leaves, is fill(1000 + i, shape, 0.5); those of lif/recurrent are frozen. The images of step s,
+counted from 0, are (fill(1 + s, shape, 1) + 1) / 2, divided among 8 devices; image i has the label i % CLASSES. The network's random state
+is PRNGKey(7). A parallel map splits it into 9 keys: the first becomes the state again, and device d gets key d + 1. Each time step splits
+the device's key in two: the next key, and the one from which the input spikes are drawn.
 """
 import jax
 import jax.numpy as jnp

@@ -1,7 +1,7 @@
 """Known answers for threefry random numbers with today's default, jax_threefry_partitionable=True. Run with jax 0.10.2.
 
-jax 0.4.35 gives the same bits, integers and uniforms; its normals differ in the last digit here and there.
-The script is not called random.py because it would stand in the way of the standard module of that name.
+jax 0.4.35 gives the same bits, integers and uniforms; some of its normals differ in the last digit.
+The script is not called random.py, because that would hide the standard module of that name.
 Small arrays are written whole (`out`), large ones as one `digest` line.
 """
 import os

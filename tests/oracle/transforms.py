@@ -1,7 +1,7 @@
 """Jacobians, linear maps, maps and scans along an axis: from jax 0.10.2 on the CPU. Writes transforms.txt beside this file.
 
-Each program takes x (3) and w (3, 3) and stands alone, in jit, in vmap and pmap (x stacked twice; the answers are vmap's), and, as the sum of
-the squares of its results, in grad by x. tests/ops/test_transforms.c has the same programs.
+Each program takes x (3) and w (3, 3). It runs alone, in jit, in vmap and pmap (of x stacked twice; the answers are vmap's), and, with the sum
+of the squares of its results, in grad with respect to x. tests/ops/test_transforms.c has the same programs.
 """
 import os
 

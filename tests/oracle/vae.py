@@ -1,8 +1,8 @@
 """The first five steps of the VAE of examples/vae_model.h as JAX, Flax and Optax compute them. Run with jax 0.10.2, flax 0.12.8, optax 0.2.8.
 
-Parameters: leaf i in the order of jax.tree's is fill(1000 + i, shape, 0.2). Step s, from 0, has the images (fill(1 + s, shape, 1) + 1) / 2,
-cut over 8 devices. Device d draws from a key of its own, row d of split(PRNGKey(7), 8): each step splits it into the next one and the one
-that its noise comes from.
+Parameters: leaf i, in the order of jax.tree.leaves, is fill(1000 + i, shape, 0.2). The images of step s, counted from 0, are
+(fill(1 + s, shape, 1) + 1) / 2, divided among 8 devices. Device d has a key of its own, row d of split(PRNGKey(7), 8): each step splits it
+into the next key and the one from which the noise is drawn.
 """
 import flax
 import jax

@@ -215,7 +215,7 @@ static void compare(const char *name, const char *owners, const outcome *o, cons
 
 void spread_fail_when_read(int process) { atomic_store(&job_fails_when_read, process); }
 
-void spread_way(int number)
+void spread_algorithm(int number)
 {
     static const struct {
         int64_t reduce_scatter_from;
@@ -239,7 +239,7 @@ void spread_check(const char *name, spread_program program, const void *context,
         CHECK_NOTE("case %s in one process", name);
     static int algorithm;
     for (; *owners && !whole.at[0].failed; owners++, algorithm++) {
-        spread_way(algorithm);
+        spread_algorithm(algorithm);
         int size = run_job(&part, program, context, axis_size, 1, *owners);
         for (int p = 0; p < size; p++)
             compare(name, *owners, &part.at[p], &whole.at[0]);
@@ -248,7 +248,7 @@ void spread_check(const char *name, spread_program program, const void *context,
     free_numbers(&whole);
 }
 
-void spread_tell(spread_program program, const void *context, int axis_size, const char *owners, spread_words *words)
+void spread_print(spread_program program, const void *context, int axis_size, const char *owners, spread_texts *words)
 {
     static job_of j;
     int size = run_job(&j, program, context, axis_size, 1, owners);

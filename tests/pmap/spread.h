@@ -25,8 +25,9 @@ typedef mf_value (*spread_program)(const spread_here *h);
 mf_value spread_rows(const spread_here *h, mf_value all);
 mf_value spread_grid(const spread_here *h, mf_value all);
 
-/* Sets how reductions between processes work from now on: direct and whole, in pieces, relayed whole, relayed in parts, and so on. */
-void spread_way(int number);
+/* Sets how reductions between processes work from now on: direct, by reduce-scatter, by recursive doubling, by recursive halving, and so
+ * on. */
+void spread_algorithm(int number);
 /* This process fails in a call as soon as another one has read the partial sums that it lends; -1: none. */
 void spread_fail_when_read(int process);
 /* Each string in owners, which ends with NULL, assigns the devices in the order of the axis to processes: "00011111" divides eight among
@@ -36,10 +37,10 @@ void spread_check(const char *name, spread_program program, const void *context,
 extern const char *const spread_of_eight[];
 
 /* The result of a program in each process as text; for an error its message, after "peer: " if another process caused it. */
-typedef struct spread_words {
+typedef struct spread_texts {
     char of[SPREAD_PROCESSES][1024];
-} spread_words;
-void spread_tell(spread_program program, const void *context, int axis_size, const char *owners, spread_words *words);
+} spread_texts;
+void spread_print(spread_program program, const void *context, int axis_size, const char *owners, spread_texts *words);
 
 /* Runs a program of known.h over the rows of its inputs. shares: the minimum number of rows of each process, ended by 0; the last process
  * has the rest. inside: the number of devices for a row. Does nothing if there are fewer rows than processes. */

@@ -151,13 +151,13 @@ TEST(an_error_of_one_is_an_error_of_all)
                   { "another shape", another_shape, "computes something else here" },
                   { "another kind", another_kind, "process" },
                   { "no call", no_call, "psum_scatter" } };
-    static spread_words words;
+    static spread_texts words;
     char owners[ROWS + 1];
     put_owners(owners, (const int[]){ 2, 2, 2, 2 }, false);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (int way = 2; way < 4; way++) {
-            spread_way(way);
-            spread_tell(cases[i].program, NULL, ROWS, owners, &words);
+            spread_algorithm(way);
+            spread_print(cases[i].program, NULL, ROWS, owners, &words);
             for (int p = 0; p < ROWS / 2; p++)
                 if (!CHECK_CONTAINS(words.of[p], p == 5 ? cases[i].own : "peer: process "))
                     CHECK_NOTE("%s: process %d", cases[i].name, p);

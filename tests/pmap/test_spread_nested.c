@@ -1,5 +1,6 @@
-/* Nested maps over processes: the outer axis spans processes, and an inner one where the devices of an outer index do. Equal bits however
- * the devices are spread; what a process has must be a grid. */
+/* Nested maps over processes. The outer axis spans processes; an inner axis does if the devices of one outer index belong to several
+ * processes. The results have the same bits however the devices are spread. The part of a process must be a grid: the same inner indices
+ * at each of its outer ones. */
 #include "check.h"
 #include "spread.h"
 
@@ -53,7 +54,7 @@ static mf_value (*const bodies[])(mf_value) = { normalised, gathered, indices, g
 
 typedef struct nested {
     mf_value (*body)(mf_value);
-    bool asked; /* sizes are asked for; else they follow */
+    bool asked; /* the maps state their axis sizes; else these follow from the arguments */
 } nested;
 
 static mf_value grid(mf_value v) { return mf_dict("grid", v); }
@@ -66,7 +67,7 @@ static mf_value two_maps(const spread_here *h)
     return grid(mf_call(f, spread_grid(h, numbers(MF_SHAPE(h->axis_size, h->inner_size, 3)))));
 }
 
-/* The inner map is in a function of its own, over a part of what the outer one has. */
+/* The inner map is called in a function inside the outer one, on some of its values. */
 static mf_value times(void *w, mf_value x) { return mf_add(mf_mul(x, mf_psum(*(mf_value *)w, "i")), mf_psum(x, "j")); }
 static mf_value inside(void *size, mf_value x, mf_value w)
 {
@@ -90,7 +91,7 @@ static mf_value inner_unmapped(const spread_here *h)
     return grid(mf_call(f, spread_rows(h, numbers(MF_SHAPE(h->axis_size)))));
 }
 
-/* What the inner map gives is not used; its devices stay the outer index's. */
+/* The result of the inner map is not used; but it still determines how many devices an outer index has. */
 static mf_value unused(mf_value x)
 {
     mf_call(mf_pmap(inner_index, "j", .in_axes = MF_NONE), x);
@@ -102,7 +103,8 @@ static mf_value inner_unused(const spread_here *h)
     return mf_dict("rows", mf_call(f, spread_rows(h, numbers(MF_SHAPE(h->axis_size)))));
 }
 
-/* Alike at all indices of the outer axis, but whom a process meets along the inner one may not be; and only some processes hold it once. */
+/* The operands are equal at all indices of the outer axis, although the other processes along the inner axis differ from one index to the
+ * next; and only the processes of odd rank hold the operand once. */
 static mf_value alike(const spread_here *h)
 {
     const nested *n = h->context;
@@ -114,7 +116,7 @@ static mf_value alike(const spread_here *h)
     return grid(mf_tuple(mf_call(none, own), mf_call(f, h->rank % 2 ? held : mf_add(mf_zeros_like(held), own))));
 }
 
-/* Random keys of both axes. */
+/* Random keys that differ along both axes. */
 static mf_value draw(void *random, mf_value x)
 {
     return mf_mul(x, mf_random_normal(mf_random_next(*(mf_state *)random), MF_SHAPE0, MF_F32));
@@ -128,9 +130,9 @@ static mf_value drawn(const spread_here *h)
     return mf_dict("grid", mf_tuple(first, mf_call(f, x)), "same", mf_state_value(r));
 }
 
-/* Three maps: the columns are indices of j and k. */
+/* Three maps, i, j and k: a column of the grid is a pair of indices along j and k. */
 typedef struct three_levels {
-    int j, k; /* here */
+    int j, k; /* number of indices in this process */
 } three_levels;
 
 static mf_value three(mf_value x)
@@ -152,7 +154,8 @@ static mf_value three_maps(const spread_here *h)
 
 /* ------------------------------------------------------------------ the spreads */
 
-/* Outer groups in one process each, whose sizes follow; then groups that span processes, for which they are asked. */
+/* First, all devices of an outer index are in one process, so the sizes follow from the arguments; then they are in several, and the maps
+ * state the sizes. */
 static const char *const whole_groups[] = { "000011112222", "000000001111", "000022221111", "111100001111", NULL };
 static const char *const split_groups[] = { "000100010001", "001100110011", "012301230123", "010101010101", "012201220122", NULL };
 
@@ -199,8 +202,8 @@ TEST(three_levels_over_processes)
         spread_check("three maps", three_maps, &cases[i].here, 2, cases[i].owners);
 }
 
-/* Names in another order than the maps', with an axis of one index between them; and processes without a device of the map, where its devices
- * would lie if that axis's devices followed those of the last one. */
+/* A collective names the axes in another order than the maps, and one of them has a single index. Some processes have no device of the map,
+ * though they would if the devices of i were a contiguous range. */
 static mf_value crosswise(mf_value x) { return mf_all_gather(x, 0, "j", "k", "i"); }
 static mf_value four_of_all(const spread_here *h)
 {
@@ -216,12 +219,12 @@ static mf_value four_of_all(const spread_here *h)
 TEST(an_axis_of_one_between_two)
 {
     static const char *const owners[] = { "001122222222", "001122334455", "001111111111", NULL };
-    static spread_words whole, part;
-    spread_tell(four_of_all, NULL, 12, "000000000000", &whole);
+    static spread_texts whole, part;
+    spread_print(four_of_all, NULL, 12, "000000000000", &whole);
     for (int i = 0; owners[i]; i++)
         for (int way = 0; way < 4; way++) {
-            spread_way(way);
-            spread_tell(four_of_all, NULL, 12, owners[i], &part);
+            spread_algorithm(way);
+            spread_print(four_of_all, NULL, 12, owners[i], &part);
             for (int p = 0; p < 2; p++)
                 if (!CHECK_STR(part.of[p], whole.of[0]))
                     CHECK_NOTE("way %d: process %d of %s", way, p, owners[i]);
@@ -253,8 +256,8 @@ TEST(errors_say_what_does_not_fit)
         { "wrong columns", "001100110011", wrong_columns, "Got axis_size=5, num_local_devices=2" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        static spread_words words;
-        spread_tell(cases[i].run, &(nested){ .body = normalised, .asked = true }, 3, cases[i].owners, &words);
+        static spread_texts words;
+        spread_print(cases[i].run, &(nested){ .body = normalised, .asked = true }, 3, cases[i].owners, &words);
         for (int p = 0; p < 2; p++)
             if (!CHECK_CONTAINS(words.of[p], cases[i].words))
                 CHECK_NOTE("case %s: process %d", cases[i].name, p);

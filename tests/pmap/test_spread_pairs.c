@@ -1,13 +1,13 @@
-/* A ppermute between processes that have partners of their own each: two have more of them than go in a round of everybody's messages, and
- * are each other's last but one's first. */
+/* A ppermute in which each process has other partners. Two processes have more partners than one round of messages between all processes
+ * has, and exchange with each other, too. */
 #include "check.h"
 #include "spread.h"
 
-enum { MANY = 16, ROWS = 4 * MANY - 2 }; /* two processes of 16 devices, each followed by 15 of one */
+enum { MANY = 16, ROWS = 4 * MANY - 2 }; /* two processes with 16 devices, each followed by 15 processes with one */
 
 __attribute__((constructor)) static void devices(void) { setenv("MF_NUM_CPU_DEVICES", "62", 1); }
 
-/* The devices of a large process give a row to each single one behind it, and the last one a row to the other large process. */
+/* Each device of a large process sends its row to one of the small processes that follow, and its last device to the other large process. */
 static mf_value to_partners(mf_value x)
 {
     mf_value pairs[2 * MANY];

@@ -10,7 +10,7 @@ __attribute__((constructor)) static void devices(void) { setenv("MF_NUM_CPU_DEVI
 #define FIRST_(f, ...) f
 #define REST_(f, ...)  __VA_ARGS__
 
-/* Numbers whose sums depend on their order. */
+/* Numbers whose sum depends on the order of addition. */
 static mf_value numbers(mf_shape shape)
 {
     int64_t n = 1;
@@ -49,7 +49,7 @@ static mf_value regression(const spread_here *h)
     return rows(mf_tuple(params, mf_stack(mf_list_n(losses, 20), 1)));
 }
 
-/* The same with parameters that are held once, and memory that is given. */
+/* The same with parameters that are held once, whose memory is donated. */
 static mf_value regression_held_once(const spread_here *h)
 {
     mf_value params = mf_tuple(numbers(MF_SHAPE(5)), mf_scalar(0.5, MF_F32)), data = spread_rows(h, regression_data()), loss;
@@ -258,7 +258,7 @@ static mf_value convolutional(const spread_here *h)
     return same(mf_tuple(params, loss));
 }
 
-/* ------------------------------------------------------------------ large gradients: several exchanges beside the backward pass */
+/* ------------------------------------------------------------------ large gradients: several exchanges overlap the backward pass */
 
 static mf_value layer(mf_value x, mf_value w) { return mf_tanh(mf_mul(mf_dot(x, w), 0.1f)); }
 static mf_value deep_loss(mf_value params, mf_value x)
@@ -283,7 +283,7 @@ static mf_value large_gradients(const spread_here *h)
     return same(mf_tuple(params, loss));
 }
 
-/* Calls whose results nobody reads, and reads in another order than the calls'. */
+/* Many calls in flight: the results of most are not read, and the others are read in another order than that of the calls. */
 static mf_value calls_in_flight(const spread_here *h)
 {
     mf_value x = spread_rows(h, numbers(MF_SHAPE(8, 700))), all[30];

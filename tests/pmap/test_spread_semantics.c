@@ -1,5 +1,5 @@
-/* What maps over processes mean, as text: the known answers of jax 0.4.35 with two processes of four devices, and what each process hears
- * when they do not do the same. */
+/* The semantics of maps over processes, compared as text: the known answers of jax 0.4.35 with two processes of four devices, and the error
+ * that each process gets when the processes do not do the same. */
 #include "check.h"
 #include "spread.h"
 
@@ -119,15 +119,15 @@ static const struct {
 TEST(two_processes_of_four_devices)
 {
     for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
-        static spread_words words;
-        spread_tell(answers[i].run, NULL, 8, "00001111", &words);
+        static spread_texts words;
+        spread_print(answers[i].run, NULL, 8, "00001111", &words);
         for (int p = 0; p < 2; p++)
             if (!CHECK_STR(words.of[p], answers[i].words[p]))
                 CHECK_NOTE("case %s: process %d", answers[i].name, p);
     }
 }
 
-/* ------------------------------------------------------------------ what is each process's own, compared */
+/* ------------------------------------------------------------------ unmapped values that differ between processes */
 
 static mf_value twice_own(mf_value x, mf_value w) { return mf_add(mf_psum(x, "i"), mf_mul(w, 2)); }
 static mf_value checked_own(mf_value x, mf_value w) { return mf_add(mf_psum(x, "i"), mf_check_replicated(w, "i")); }
@@ -137,11 +137,11 @@ static mf_value second(mf_value x, mf_value w)
     return w;
 }
 
-/* What their second argument adds up to where it is the same in all processes. */
+/* Maps with an unmapped second argument: their result if it is 10 in all processes, and if it is 10 + rank. */
 static const struct {
     const char *name;
     mf_value (*body)(mf_value, mf_value);
-    const char *same, *own[2]; /* without the check, of 10 + rank; NULL: it asks itself */
+    const char *same, *own[2]; /* own: by process, for 10 + rank, when checks are off; NULL: the map checks it itself, so it fails */
 } nones[] = {
     { "computed", twice_own, "[48. 48. 48. 48.]", { "[48. 48. 48. 48.]", "[50. 50. 50. 50.]" } },
     { "given on", second, "[10. 10. 10. 10.]", { "[10. 10. 10. 10.]", "[11. 11. 11. 11.]" } },
@@ -164,8 +164,8 @@ TEST(values_of_none_are_compared_when_asked)
     for (int checks = 0; checks < 2; checks++) {
         mf_set_checks(checks ? "replicated" : "");
         for (none_case c = { 0 }; c.index < (int)(sizeof nones / sizeof *nones); c.index += c.differs, c.differs ^= true) {
-            static spread_words words;
-            spread_tell(map_of_none, &c, 8, "00001111", &words);
+            static spread_texts words;
+            spread_print(map_of_none, &c, 8, "00001111", &words);
             for (int p = 0; p < 2; p++) {
                 const char *own_words = nones[c.index].own[p];
                 bool good = !c.differs ? CHECK_STR(words.of[p], nones[c.index].same)
@@ -185,7 +185,7 @@ TEST(values_of_none_are_compared_when_asked)
 static mf_value ones(int rows) { return mf_ones(MF_SHAPE(rows), MF_F32); }
 static mf_value map_over(mf_device_list devices, int rows) { return mf_call(mf_pmap(plus_sum, "i", .devices = devices), ones(rows)); }
 
-/* Devices 0 to 5 of three processes: some maps leave one of them out, which calls others meanwhile. */
+/* Devices 0 to 5 belong to three processes. Some maps involve only two of them, while the third one makes other calls. */
 static mf_value by_parts(const spread_here *h)
 {
     mf_value first = h->rank < 2 ? map_over(SOME(0, 1, 2, 3), 2) : map_over(SOME(4, 5), 2);
@@ -199,13 +199,13 @@ TEST(maps_over_a_part_of_the_processes)
 {
     static const char *const expected[] = { "([5. 5.], None, [7. 7.], [3.], [7. 7.])", "([5. 5.], [4.], [7. 7.], None, [7. 7.])",
                                             "([3. 3.], [4. 4.], [7. 7.], [3.], [7. 7.])" };
-    static spread_words words;
-    spread_tell(by_parts, NULL, 6, "001122", &words);
+    static spread_texts words;
+    spread_print(by_parts, NULL, 6, "001122", &words);
     for (int p = 0; p < 3; p++)
         CHECK_STR(words.of[p], expected[p]);
 }
 
-/* A map over devices of others is an error, in which nobody else waits for this process: the next call counts from the same number. */
+/* A map over devices of other processes only is an error, but none of them waits for this process: the numbers of the calls still agree. */
 static mf_value not_ours(const spread_here *h)
 {
     mf_value first = map_over(SOME(0, 1), h->rank ? 0 : 2), second = map_over(SOME(0, 1), 2);
@@ -217,8 +217,8 @@ static mf_value not_ours(const spread_here *h)
 
 TEST(maps_in_which_a_process_takes_no_part)
 {
-    static spread_words words;
-    spread_tell(not_ours, NULL, 4, "0011", &words);
+    static spread_texts words;
+    spread_print(not_ours, NULL, 4, "0011", &words);
     CHECK_STR(words.of[0], "([3. 3.], [5. 5.], [5. 5.])");
     CHECK_STR(words.of[1], "(1, [5. 5.], [5. 5.])");
 }
@@ -272,7 +272,7 @@ static mf_value pending_failure(const spread_here *h)
     x = h->rank ? mf_check_replicated(mf_mul(x, mf_arange(4, MF_F32)), NULL) : x;
     return mf_call(mf_pmap(sum, "i"), x);
 }
-/* The host's function fails on a device of process 1. */
+/* A callback fails on a device of process 1. */
 static mf_value refuse(mf_value x) { return mf_item_f64(x) == 6 ? mf_make_error(MF_ERROR_IO, "six is refused") : mf_mul(x, 2); }
 static mf_value asks_host(mf_value x) { return mf_psum(mf_pure_callback(refuse, mf_struct(MF_SHAPE0, MF_F32), x), "i"); }
 static mf_value bad_callback(const spread_here *h) { return mf_call(mf_pmap(asks_host, "i"), own(h)); }
@@ -280,7 +280,8 @@ static mf_value no_sum(mf_value x) { return mf_add(mf_neg(x), mf_axis_index("i")
 static mf_value forgotten(const spread_here *h) { return mf_call(h->rank ? mf_pmap(no_sum, "i") : mf_pmap(sum, "i"), own(h)); }
 static mf_value other_function(const spread_here *h) { return mf_call(h->rank ? mf_pmap(extremum, "i") : mf_pmap(sum, "i"), own(h)); }
 
-/* Devices that only process 1 lists in another order: reversed, as no line, and one process's own among themselves. */
+/* Only process 1 lists the devices in another order: reversed, not at a constant stride, or with the devices of one
+ * process permuted. */
 static mf_value gathered(mf_value x) { return mf_tuple(mf_all_gather(x, 0, "i"), mf_psum(x, "i")); }
 static mf_value over(const spread_here *h, mf_device_list devices)
 {
@@ -312,7 +313,7 @@ static const struct {
     { "another function", other_function, { "computes something else here", "computes something else here" } },
 };
 
-/* What came of the failure, and then of a good call: the processes are still in step. */
+/* The result of the call that fails, and then of a correct call: the processes are still in step. */
 static char heard[2][1024];
 static mf_value then_a_good_call(const spread_here *h)
 {
@@ -326,8 +327,8 @@ static mf_value then_a_good_call(const spread_here *h)
 TEST(what_fails_in_one_process_is_heard_in_the_others)
 {
     for (int i = 0; i < (int)(sizeof failures / sizeof *failures); i++) {
-        static spread_words words;
-        spread_tell(then_a_good_call, &i, 8, "00001111", &words);
+        static spread_texts words;
+        spread_print(then_a_good_call, &i, 8, "00001111", &words);
         bool good = CHECK_STR(words.of[0], "[28. 29. 30. 31.]") && CHECK_STR(words.of[1], "[32. 33. 34. 35.]");
         for (int p = 0; p < 2; p++)
             good &= CHECK_CONTAINS(heard[p], failures[i].words[p]);
@@ -336,7 +337,7 @@ TEST(what_fails_in_one_process_is_heard_in_the_others)
     }
 }
 
-/* A call that fails because of another process leaves the states as they were, too. */
+/* A call that fails because of another process also leaves the states unchanged. */
 static mf_value count_up(void *state, mf_value x)
 {
     mf_state s = *(mf_state *)state;
@@ -355,15 +356,15 @@ static mf_value counted(const spread_here *h)
 
 TEST(states_are_as_before_a_call_that_fails_elsewhere)
 {
-    static spread_words words;
-    spread_tell(counted, NULL, 8, "00001111", &words);
+    static spread_texts words;
+    spread_print(counted, NULL, 8, "00001111", &words);
     for (int p = 0; p < 2; p++)
         CHECK_STR(words.of[p], "([28. 29. 30.], [28. 29. 30.], [56. 57. 58.])");
     CHECK_CONTAINS(heard[0], "process 1: Leading axis size");
     CHECK_CONTAINS(heard[1], "Leading axis size");
 }
 
-/* ------------------------------------------------------------------ what a process has of its own */
+/* ------------------------------------------------------------------ each process passes a value of its own */
 
 static mf_value body_of_all(mf_value w)
 {
@@ -374,7 +375,7 @@ static mf_value body_of_all(mf_value w)
 }
 static mf_value as_rows(void *w, mf_value x) { return body_of_all(mf_add(*(mf_value *)w, mf_mul(x, 0))); }
 
-/* Unmapped, or captured from around, each process's own value is what all its devices have: as if it were mapped. */
+/* All devices of a process have the value that this process passes unmapped, or that its function captures, as if it had been mapped. */
 static mf_value own_everywhere(const spread_here *h)
 {
     mf_value w = mf_scalar(10.0 + h->rank, MF_F32), x = mf_mul(own(h), 0);
@@ -395,16 +396,16 @@ static mf_value check_of_own(const spread_here *h)
 
 TEST(what_a_process_has_of_its_own)
 {
-    static spread_words words;
-    spread_tell(own_everywhere, NULL, 8, "00001111", &words);
+    static spread_texts words;
+    spread_print(own_everywhere, NULL, 8, "00001111", &words);
     for (int p = 0; p < 2; p++)
         CHECK_STR(words.of[p], "True");
-    spread_tell(check_of_own, NULL, 8, "00001111", &words);
+    spread_print(check_of_own, NULL, 8, "00001111", &words);
     for (int p = 0; p < 2; p++)
         CHECK_CONTAINS(words.of[p], "devices 4, 5, 6, 7 hold other bits than device 0");
 }
 
-/* ------------------------------------------------------------------ what lies elsewhere */
+/* ------------------------------------------------------------------ devices of other processes */
 
 static mf_value put_elsewhere(const spread_here *h) { return mf_device_put(own(h), mf_devices().at[7 - 4 * h->rank]); }
 static mf_value place_elsewhere(const spread_here *h) { return mf_place(mf_add(mf_arange(8, MF_F32), h->rank), mf_devices()); }
@@ -424,20 +425,20 @@ TEST(devices_of_other_processes)
         { "put", put_elsewhere }, { "place", place_elsewhere }, { "replicate", replicate_elsewhere }, { "put sharded", shard_elsewhere }
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        static spread_words words;
-        spread_tell(cases[i].run, NULL, 8, "00001111", &words);
+        static spread_texts words;
+        spread_print(cases[i].run, NULL, 8, "00001111", &words);
         for (int p = 0; p < 2; p++)
             if (!CHECK_CONTAINS(words.of[p], p ? "which process 0 has" : "which process 1 has"))
                 CHECK_NOTE("case %s: process %d", cases[i].name, p);
     }
 }
 
-/* ------------------------------------------------------------------ a process fails while the others hold what they lend each other */
+/* ------------------------------------------------------------------ a process fails while the others have borrowed from each other */
 
 static mf_value rest_and_fail(mf_value x)
 {
     (void)x;
-    usleep(20000); /* the others have borrowed by then */
+    usleep(20000); /* so that the others have borrowed before */
     return mf_make_error(MF_ERROR_IO, "the disk is full");
 }
 static mf_value sum_of_nothing(mf_value x) { return mf_psum(mf_pure_callback(rest_and_fail, x, x), "i"); }
@@ -449,27 +450,27 @@ static mf_value one_fails(const spread_here *h)
 
 TEST(an_error_while_others_hold_loans)
 {
-    static spread_words words;
-    spread_way(1);                                       /* in pieces */
-    spread_tell(one_fails, NULL, 8, "00112233", &words); /* the job counts what is not given back */
+    static spread_texts words;
+    spread_algorithm(1);                                  /* by reduce-scatter */
+    spread_print(one_fails, NULL, 8, "00112233", &words); /* the job counts loans that are not returned */
     for (int p = 0; p < 4; p++)
         CHECK_CONTAINS(words.of[p], "the disk is full");
-    spread_way(0);
+    spread_algorithm(0);
 }
 
-/* The news of it comes later than its loan is found to be void. */
+/* A process finds that a loan was withdrawn before it learns that the owner has failed. */
 static mf_value wide_sum(const spread_here *h) { return mf_call(mf_pmap(sum, "i"), mf_ones(MF_SHAPE(h->row_count, 3000), MF_F32)); }
 
 TEST(who_has_read_what_was_given_up_hears_why)
 {
-    static spread_words words;
-    spread_way(1);
+    static spread_texts words;
+    spread_algorithm(1);
     spread_fail_when_read(2);
     for (int i = 0; i < 20; i++) {
-        spread_tell(wide_sum, NULL, 8, "00112233", &words);
+        spread_print(wide_sum, NULL, 8, "00112233", &words);
         for (int p = 0; p < 4; p++)
             CHECK_CONTAINS(words.of[p], "the disk is full");
     }
     spread_fail_when_read(-1);
-    spread_way(0);
+    spread_algorithm(0);
 }
