@@ -163,7 +163,7 @@ static void note_columns(float_format *f, mf_dtype dtype, double x)
     f->exponent = exponent > f->exponent ? exponent : f->exponent;
 }
 
-static void make_room_for_special(float_format *f)
+static void widen_for_special(float_format *f)
 {
     if (f->scientific)
         f->right = f->exponent + 2 + f->digits;
@@ -295,8 +295,8 @@ static void decide(array_printer *p)
     choose_notation(&p->real, p->dtype);
     choose_notation(&p->imaginary, p->dtype);
     visit(p, visit_columns, 0, p->base);
-    make_room_for_special(&p->real);
-    make_room_for_special(&p->imaginary);
+    widen_for_special(&p->real);
+    widen_for_special(&p->imaginary);
 }
 
 /* ---- second pass: brackets and lines */

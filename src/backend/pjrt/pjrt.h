@@ -96,9 +96,9 @@ void pjrt_options_free(pjrt_options *o);
 /* ---- several processes (pjrt_nodes.c) */
 /* Adds the node's number, the number of nodes and the key-value store to the options, which have room for PJRT_NODE_OPTIONS more. False:
  * this process is alone. */
-bool pjrt_add_nodes(pjrt_client *c, pjrt_client_create *ask, pjrt_named_value *options);
+bool pjrt_add_nodes(pjrt_client *c, pjrt_client_create *args, pjrt_named_value *options);
 bool pjrt_refuses_nodes(const mf_error_object *error); /* because the plugin does not know these options */
-void pjrt_take_nodes_back(pjrt_client *c, pjrt_client_create *ask);
+void pjrt_take_nodes_back(pjrt_client *c, pjrt_client_create *args);
 
 /* ---- programs */
 /* What a program reports beside its results, one number per replica (hlo_findings.c); outlives the executable. */

@@ -353,7 +353,7 @@ typedef struct pjrt_ffi_api { /* only its beginning */
         int major, minor;
     } version;
     const void *inside;
-    void *(*new_error)(pjrt_ffi_error *ask);
+    void *(*new_error)(pjrt_ffi_error *args);
 } pjrt_ffi_api;
 
 typedef struct pjrt_ffi_buffer {

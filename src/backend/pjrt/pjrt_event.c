@@ -177,8 +177,8 @@ void pjrt_future_add(mf_future *f, void *event, int device)
         arrive(e, NULL);
         return;
     }
-    pjrt_on_ready ask = { PJRT_HEAD(pjrt_on_ready), event, came, a };
-    mf_error_object *error = pjrt_call(e->client, PJRT_EVENT_ON_READY, e->location, &ask);
+    pjrt_on_ready args = { PJRT_HEAD(pjrt_on_ready), event, came, a };
+    mf_error_object *error = pjrt_call(e->client, PJRT_EVENT_ON_READY, e->location, &args);
     if (!error)
         return;
     /* no callback will come: wait for the event here, and fail the call */

@@ -177,9 +177,9 @@ static mf_error_object *read_form(pjrt_client *c, const form *f, void *out, size
     for (int i = 0; i < rank; i++)
         order[i] = rank - 1 - i;
     pjrt_layout rows = { PJRT_HEAD(pjrt_layout), { PJRT_HEAD(pjrt_layout), order, (size_t)rank, NULL, NULL, 0 }, 0 };
-    pjrt_buffer_to_host ask = { PJRT_HEAD(pjrt_buffer_to_host), f->buffer, &rows, out, bytes, NULL };
-    mf_error_object *error = pjrt_call(c, PJRT_BUFFER_TO_HOST, NULL, &ask);
-    return error ? error : pjrt_await(c, ask.event_out, NULL);
+    pjrt_buffer_to_host args = { PJRT_HEAD(pjrt_buffer_to_host), f->buffer, &rows, out, bytes, NULL };
+    mf_error_object *error = pjrt_call(c, PJRT_BUFFER_TO_HOST, NULL, &args);
+    return error ? error : pjrt_await(c, args.event_out, NULL);
 }
 
 static const form *whole_form(const mf_buffer *b)
@@ -332,8 +332,8 @@ static mf_error_object *keep_until(pjrt_client *c, pjrt_bytes *rows, void *event
     mf_error_object *error = t || !event ? NULL : mf_error_out_of_memory();
     if (t) {
         *t = (transfer){ c, event, mf_retain(rows) };
-        pjrt_on_ready ask = { PJRT_HEAD(pjrt_on_ready), event, transferred, t };
-        error = pjrt_call(c, PJRT_EVENT_ON_READY, NULL, &ask);
+        pjrt_on_ready args = { PJRT_HEAD(pjrt_on_ready), event, transferred, t };
+        error = pjrt_call(c, PJRT_EVENT_ON_READY, NULL, &args);
     }
     if (!error)
         return NULL;
@@ -349,7 +349,7 @@ void *pjrt_upload(pjrt_client *c, const pjrt_view *v, pjrt_bytes *rows, int devi
 {
     int64_t dims[MF_RANK + 1];
     int rank = dims_of(v, dims);
-    pjrt_buffer_from_host ask = {
+    pjrt_buffer_from_host args = {
         .head = PJRT_HEAD(pjrt_buffer_from_host),
         .client = c->client,
         .data = rows->at,
@@ -359,9 +359,9 @@ void *pjrt_upload(pjrt_client *c, const pjrt_view *v, pjrt_bytes *rows, int devi
         .semantics = PJRT_ZERO_COPY,
         .device = c->devices[device],
     };
-    *error = pjrt_call(c, PJRT_CLIENT_BUFFER_FROM_HOST, NULL, &ask);
-    *error = *error ? *error : keep_until(c, rows, ask.done_out, ask.buffer_out);
-    return *error ? NULL : ask.buffer_out;
+    *error = pjrt_call(c, PJRT_CLIENT_BUFFER_FROM_HOST, NULL, &args);
+    *error = *error ? *error : keep_until(c, rows, args.done_out, args.buffer_out);
+    return *error ? NULL : args.buffer_out;
 }
 
 /* The view's elements, row-major, from the host's bytes; a reference. NULL: out of memory. */
@@ -385,10 +385,10 @@ static void *copy_form(pjrt_client *c, const form *f, int device)
 {
     if (!c->api->functions[PJRT_BUFFER_COPY_TO_DEVICE])
         return NULL;
-    pjrt_copy_to_device ask = { PJRT_HEAD(pjrt_copy_to_device), f->buffer, c->devices[device], NULL };
-    mf_error_object *error = pjrt_call(c, PJRT_BUFFER_COPY_TO_DEVICE, NULL, &ask);
+    pjrt_copy_to_device args = { PJRT_HEAD(pjrt_copy_to_device), f->buffer, c->devices[device], NULL };
+    mf_error_object *error = pjrt_call(c, PJRT_BUFFER_COPY_TO_DEVICE, NULL, &args);
     mf_error_ignore(error);
-    return error ? NULL : ask.buffer_out;
+    return error ? NULL : args.buffer_out;
 }
 
 static form *find_form(const memory *m, const pjrt_view *v, int device, bool elsewhere)

@@ -98,32 +98,32 @@ static pjrt_named_value number(const char *name, int64_t n)
     return (pjrt_named_value){ PJRT_HEAD(pjrt_named_value), name, strlen(name), PJRT_INT64, { .integer = n }, 1 };
 }
 
-bool pjrt_add_nodes(pjrt_client *c, pjrt_client_create *ask, pjrt_named_value *options)
+bool pjrt_add_nodes(pjrt_client *c, pjrt_client_create *args, pjrt_named_value *options)
 {
     mf_comm *comm = mf_comm_current();
-    for (size_t i = 0; i < ask->option_count; i++)
+    for (size_t i = 0; i < args->option_count; i++)
         if (is_named(&options[i], "node_id") || is_named(&options[i], "num_nodes"))
             return false;
     if (!comm || comm->size < 2 || !comm->put)
         return false;
     c->nodes = comm;
-    options[ask->option_count++] = number("node_id", comm->rank);
-    options[ask->option_count++] = number("num_nodes", comm->size);
-    ask->get = get;
-    ask->put = put;
-    ask->try_get = try_get;
-    ask->get_context = ask->put_context = ask->try_get_context = c;
+    options[args->option_count++] = number("node_id", comm->rank);
+    options[args->option_count++] = number("num_nodes", comm->size);
+    args->get = get;
+    args->put = put;
+    args->try_get = try_get;
+    args->get_context = args->put_context = args->try_get_context = c;
     return true;
 }
 
 bool pjrt_refuses_nodes(const mf_error_object *error) { return strstr(error->message, "num_nodes") || strstr(error->message, "node_id"); }
 
-void pjrt_take_nodes_back(pjrt_client *c, pjrt_client_create *ask)
+void pjrt_take_nodes_back(pjrt_client *c, pjrt_client_create *args)
 {
     c->nodes = NULL;
-    ask->option_count -= PJRT_NODE_OPTIONS;
-    ask->get = NULL;
-    ask->put = NULL;
-    ask->try_get = NULL;
-    ask->get_context = ask->put_context = ask->try_get_context = NULL;
+    args->option_count -= PJRT_NODE_OPTIONS;
+    args->get = NULL;
+    args->put = NULL;
+    args->try_get = NULL;
+    args->get_context = args->put_context = args->try_get_context = NULL;
 }

@@ -158,11 +158,11 @@ static bool is_older(const int64_t *version, const int64_t *than)
 
 static mf_error_object *check_stablehlo(const pjrt_client *c)
 {
-    pjrt_attributes ask = { PJRT_HEAD(pjrt_attributes), NULL, 0 };
-    mf_error_object *error = c->api->functions[PJRT_PLUGIN_ATTRIBUTES] ? pjrt_call(c, PJRT_PLUGIN_ATTRIBUTES, NULL, &ask) : NULL;
+    pjrt_attributes args = { PJRT_HEAD(pjrt_attributes), NULL, 0 };
+    mf_error_object *error = c->api->functions[PJRT_PLUGIN_ATTRIBUTES] ? pjrt_call(c, PJRT_PLUGIN_ATTRIBUTES, NULL, &args) : NULL;
     if (error)
         return error;
-    const int64_t *has = version_among(&ask, "stablehlo_current_version"), *from = version_among(&ask, "stablehlo_minimum_version");
+    const int64_t *has = version_among(&args, "stablehlo_current_version"), *from = version_among(&args, "stablehlo_minimum_version");
     if (has && is_older(has, stablehlo_needed))
         return mf_error_new(MF_ERROR_DEVICE,
                             "%s: the plugin has StableHLO %" PRId64 ".%" PRId64 ".%" PRId64 "; programs are in that of %" PRId64
@@ -178,15 +178,15 @@ static mf_error_object *check_stablehlo(const pjrt_client *c)
 
 static mf_error_object *create_with(pjrt_client *c, pjrt_options *options)
 {
-    pjrt_client_create ask = { .head = PJRT_HEAD(pjrt_client_create), .options = options->list, .option_count = options->count };
-    bool several = pjrt_add_nodes(c, &ask, options->list);
-    mf_error_object *error = pjrt_call(c, PJRT_CLIENT_CREATE, NULL, &ask);
+    pjrt_client_create args = { .head = PJRT_HEAD(pjrt_client_create), .options = options->list, .option_count = options->count };
+    bool several = pjrt_add_nodes(c, &args, options->list);
+    mf_error_object *error = pjrt_call(c, PJRT_CLIENT_CREATE, NULL, &args);
     if (error && several && pjrt_refuses_nodes(error)) { /* as XLA's CPU client does, whose devices belong to one process */
         mf_error_ignore(error);
-        pjrt_take_nodes_back(c, &ask);
-        error = pjrt_call(c, PJRT_CLIENT_CREATE, NULL, &ask);
+        pjrt_take_nodes_back(c, &args);
+        error = pjrt_call(c, PJRT_CLIENT_CREATE, NULL, &args);
     }
-    c->client = error ? NULL : ask.client_out;
+    c->client = error ? NULL : args.client_out;
     return error;
 }
 
@@ -211,9 +211,9 @@ static bool is_off(const char *setting)
 
 static mf_error_object *read_platform(pjrt_client *c)
 {
-    pjrt_words_of ask = { PJRT_HEAD(pjrt_words_of), c->client, NULL, 0 };
-    mf_error_object *error = pjrt_call(c, PJRT_CLIENT_PLATFORM_NAME, NULL, &ask);
-    c->is_cpu = !error && ask.count_out == 3 && memcmp(ask.words_out, "cpu", 3) == 0;
+    pjrt_words_of args = { PJRT_HEAD(pjrt_words_of), c->client, NULL, 0 };
+    mf_error_object *error = pjrt_call(c, PJRT_CLIENT_PLATFORM_NAME, NULL, &args);
+    c->is_cpu = !error && args.count_out == 3 && memcmp(args.words_out, "cpu", 3) == 0;
     c->stacks = c->is_cpu && !is_off("MF_PJRT_STACK");
     c->base.separate_memory = !c->stacks;
     return error;
@@ -221,9 +221,9 @@ static mf_error_object *read_platform(pjrt_client *c)
 
 static mf_error_object *read_id(pjrt_client *c, int device)
 {
-    pjrt_one_more ask = { PJRT_HEAD(pjrt_one_more), c->devices[device], NULL };
-    mf_error_object *error = pjrt_call(c, PJRT_DEVICE_DESCRIPTION, NULL, &ask);
-    pjrt_int_of id = { PJRT_HEAD(pjrt_int_of), ask.out, { 0 } };
+    pjrt_one_more args = { PJRT_HEAD(pjrt_one_more), c->devices[device], NULL };
+    mf_error_object *error = pjrt_call(c, PJRT_DEVICE_DESCRIPTION, NULL, &args);
+    pjrt_int_of id = { PJRT_HEAD(pjrt_int_of), args.out, { 0 } };
     error = error ? error : pjrt_call(c, PJRT_DESCRIPTION_ID, NULL, &id);
     c->ids[device] = id.out.number;
     return error;
@@ -231,12 +231,12 @@ static mf_error_object *read_id(pjrt_client *c, int device)
 
 static mf_error_object *list_devices(pjrt_client *c)
 {
-    pjrt_devices_of ask = { PJRT_HEAD(pjrt_devices_of), c->client, NULL, 0 };
-    mf_error_object *error = pjrt_call(c, PJRT_CLIENT_ADDRESSABLE_DEVICES, NULL, &ask);
+    pjrt_devices_of args = { PJRT_HEAD(pjrt_devices_of), c->client, NULL, 0 };
+    mf_error_object *error = pjrt_call(c, PJRT_CLIENT_ADDRESSABLE_DEVICES, NULL, &args);
     if (error)
         return error;
-    c->devices = ask.devices_out;
-    c->device_count = ask.count_out < PJRT_MOST_DEVICES ? (int)ask.count_out : PJRT_MOST_DEVICES;
+    c->devices = args.devices_out;
+    c->device_count = args.count_out < PJRT_MOST_DEVICES ? (int)args.count_out : PJRT_MOST_DEVICES;
     if (!c->device_count)
         return mf_error_new(MF_ERROR_DEVICE, "%s: the plugin has no devices", c->base.platform);
     c->ids = mf_calloc((size_t)c->device_count, sizeof *c->ids);
@@ -266,18 +266,18 @@ static void set_known(int64_t *to, pjrt_maybe m) { *to = m.known ? m.number : *t
 static mf_error_object *memory_stats(const mf_client *base, int device, mf_device_memory_stats_t *out)
 {
     const pjrt_client *c = pjrt_client_of(base);
-    pjrt_memory_stats ask = { .head = PJRT_HEAD(pjrt_memory_stats), .device = c->devices[device] };
+    pjrt_memory_stats args = { .head = PJRT_HEAD(pjrt_memory_stats), .device = c->devices[device] };
     if (!c->api->functions[PJRT_DEVICE_MEMORY_STATS])
         return mf_error_new(MF_ERROR_DEVICE, "%s: memory statistics are not supported: the plugin lacks %s", base->platform,
                             names[PJRT_DEVICE_MEMORY_STATS]);
-    mf_error_object *error = pjrt_call(c, PJRT_DEVICE_MEMORY_STATS, NULL, &ask);
+    mf_error_object *error = pjrt_call(c, PJRT_DEVICE_MEMORY_STATS, NULL, &args);
     if (error)
         return error;
-    out->bytes_in_use = ask.in_use;
-    set_known(&out->peak_bytes_in_use, ask.peak);
-    set_known(&out->bytes_limit, ask.limit);
-    set_known(&out->largest_alloc_size, ask.largest);
-    set_known(&out->num_allocs, ask.allocations);
+    out->bytes_in_use = args.in_use;
+    set_known(&out->peak_bytes_in_use, args.peak);
+    set_known(&out->bytes_limit, args.limit);
+    set_known(&out->largest_alloc_size, args.largest);
+    set_known(&out->num_allocs, args.allocations);
     return NULL;
 }
 

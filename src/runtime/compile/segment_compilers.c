@@ -29,14 +29,14 @@ static const mf_segment_compiler *first_available(void)
 
 const mf_segment_compiler *mf_segment_compiler_default(void)
 {
-    static _Atomic bool said;
+    static _Atomic bool warned;
     const mf_segment_compiler *known = atomic_load_explicit(&chosen, memory_order_acquire), *none = NULL;
     if (known)
         return known;
     const char *name = getenv("MF_BACKEND");
     known = name && *name ? mf_segment_compiler_find(name) : NULL;
     if (name && *name && !known)
-        mf_warn_once(&said, "MF_BACKEND=%s: there is no such backend here", name);
+        mf_warn_once(&warned, "MF_BACKEND=%s: there is no such backend here", name);
     if (!known)
         known = first_available();
     return atomic_compare_exchange_strong(&chosen, &none, known) ? known : none;
@@ -73,12 +73,12 @@ mf_status mf_set_default_backend(const char *name)
 /* The caller cannot take an error, so it becomes a warning, as for MF_BACKEND. */
 const mf_client *mf_client_first_default(void)
 {
-    static _Atomic bool said;
+    static _Atomic bool warned;
     const char *name = getenv("MF_DEFAULT_BACKEND");
     mf_error_object *error = NULL;
     const mf_client *none = NULL, *client = name && *name ? choose("", name, &error) : &mf_client_cpu;
     if (error)
-        mf_warn_once(&said, "MF_DEFAULT_BACKEND=%s is ignored: %s", name, error->message);
+        mf_warn_once(&warned, "MF_DEFAULT_BACKEND=%s is ignored: %s", name, error->message);
     mf_error_ignore(error);
     client = client ? client : &mf_client_cpu;
     return atomic_compare_exchange_strong(&mf_client_chosen, &none, client) ? client : none;

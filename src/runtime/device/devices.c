@@ -50,7 +50,7 @@ int mf_core_count(void)
 }
 
 /* A positive number from the environment, or 0; warns once if it is invalid. */
-static int from_environment(const char *name, _Atomic bool *said)
+static int from_environment(const char *name, _Atomic bool *warned)
 {
     const char *text = getenv(name);
     char *end;
@@ -58,7 +58,7 @@ static int from_environment(const char *name, _Atomic bool *said)
         return 0;
     long n = strtol(text, &end, 10);
     if (*end || n < 1 || n > MOST) {
-        mf_warn_once(said, "%s=%s is ignored: it must be a number from 1 to %d", name, text, MOST);
+        mf_warn_once(warned, "%s=%s is ignored: it must be a number from 1 to %d", name, text, MOST);
         return 0;
     }
     return (int)n;
@@ -66,15 +66,15 @@ static int from_environment(const char *name, _Atomic bool *said)
 
 int mf_worker_count(void)
 {
-    static _Atomic bool said;
-    int count = from_environment("MF_NUM_THREADS", &said);
+    static _Atomic bool warned;
+    int count = from_environment("MF_NUM_THREADS", &warned);
     return count ? count : mf_core_count();
 }
 
 int mf_own_cpu_device_count(void)
 {
-    static _Atomic bool said;
-    int count = asked ? asked : from_environment("MF_NUM_CPU_DEVICES", &said);
+    static _Atomic bool warned;
+    int count = asked ? asked : from_environment("MF_NUM_CPU_DEVICES", &warned);
     return count ? count : mf_core_count();
 }
 

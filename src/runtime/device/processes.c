@@ -60,12 +60,12 @@ int mf_launched_rank(void)
  * to tell the number. */
 static bool was_launched(mf_join_options *how)
 {
-    static _Atomic bool said;
+    static _Atomic bool warned;
     const char *wanted = getenv("MF_DISTRIBUTED");
     if (wanted && !strcmp(wanted, "off"))
         return false;
     if (wanted && *wanted)
-        mf_warn_once(&said, "MF_DISTRIBUTED=%s is ignored: it may be off", wanted);
+        mf_warn_once(&warned, "MF_DISTRIBUTED=%s is ignored: it may be off", wanted);
     const launcher *l = find_launcher();
     how->launcher = l ? l->name : "the launcher";
     how->launched = l ? (int)number_from(l->size) : 0;

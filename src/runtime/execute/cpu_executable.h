@@ -11,7 +11,7 @@ typedef struct mf_cpu_executable {
     mf_block *block;
     const mf_intlist *processes; /* of a plan whose maps span processes: the processes that take part (comm.h) */
     mf_axis_set *held; /* by input: the axes along which it is supposed to be held once, among those that the plan depends on; NULL: none */
-    _Atomic bool said_shared; /* a warning was given that donated memory could not be reused */
+    _Atomic bool warned_shared; /* a warning was given that donated memory could not be reused */
     _Atomic(const void *) called_at;
     _Atomic(mf_run_state *) spare;
 } mf_cpu_executable;

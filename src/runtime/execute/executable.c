@@ -164,7 +164,7 @@ static void warn_shared(mf_cpu_executable *x, int i, const mf_array *a)
     const char *location = at ? mf_location_of(at) : NULL, *words = x->base.input_words ? x->base.input_words[i] : NULL;
     char input[32];
     snprintf(input, sizeof input, "input %d", i);
-    mf_warn_once(&x->said_shared,
+    mf_warn_once(&x->warned_shared,
                  "%s%sthe donated memory of %s, %s, is not reused but copied: a view or an unfinished call still reads it%s%s%s",
                  x->base.function ? x->base.function : "", x->base.function ? ": " : "", words ? words : input, mf_type_name(a->type),
                  location ? " (" : "", location ? location : "", location ? ")" : "");

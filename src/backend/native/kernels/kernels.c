@@ -41,7 +41,7 @@ enum { TIERS = sizeof names / sizeof *names };
  * use no bf16 instructions. */
 static const mf_tier *choose_tier(void)
 {
-    static _Atomic bool said;
+    static _Atomic bool warned;
     const char *cap = getenv("MF_CPU_ISA");
     size_t best = 0, from = 0;
     while (best < TIERS - 1 && !mf_tier_named(names[best]))
@@ -51,9 +51,9 @@ static const mf_tier *choose_tier(void)
     while (from < TIERS && strcmp(cap, names[from]) != 0)
         from++;
     if (from == TIERS)
-        mf_warn_once(&said, "MF_CPU_ISA=%s is ignored: it can be amx, avx512_bf16, avx512, avx2 or generic", cap);
+        mf_warn_once(&warned, "MF_CPU_ISA=%s is ignored: it can be amx, avx512_bf16, avx512, avx2 or generic", cap);
     else if (from < best)
-        mf_warn_once(&said, "MF_CPU_ISA=%s: this machine has only %s", cap, names[best]);
+        mf_warn_once(&warned, "MF_CPU_ISA=%s: this machine has only %s", cap, names[best]);
     return mf_tier_named(names[from < TIERS && from > best ? from : best]);
 }
 

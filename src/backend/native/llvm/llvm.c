@@ -145,10 +145,10 @@ static void close_at_end(void) { (void)mf_llvm_close(); }
 /* If code cannot be made executable, the first tier does the work. */
 static bool may_make_code(void)
 {
-    static _Atomic bool said;
+    static _Atomic bool warned;
     bool allowed = mf_memory_may_execute();
     if (!allowed)
-        mf_warn_once(&said, "this process may not make memory executable: hot loops stay with the precompiled kernels");
+        mf_warn_once(&warned, "this process may not make memory executable: hot loops stay with the precompiled kernels");
     return allowed;
 }
 
@@ -196,10 +196,10 @@ static void make_jit(void *unused)
 /* Stops using LLVM; the lock is held. */
 static void give_up(void)
 {
-    static _Atomic bool said;
+    static _Atomic bool warned;
     closed = true;
     lib.jit = NULL;
-    mf_warn_once(&said, "LLVM got no memory or failed: from now on hot loops stay with the precompiled kernels");
+    mf_warn_once(&warned, "LLVM got no memory or failed: from now on hot loops stay with the precompiled kernels");
 }
 
 static void load(void)

@@ -42,7 +42,7 @@ static struct {
 
 static mf_tiers from_environment(void)
 {
-    static _Atomic bool said;
+    static _Atomic bool warned;
     static const struct {
         const char *name;
         mf_tiers tiers;
@@ -53,7 +53,7 @@ static mf_tiers from_environment(void)
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (!strcmp(text, known[i].name))
             return known[i].tiers;
-    mf_warn_once(&said, "MF_COMPILE_TIER=%s is ignored: it can be background, 1, 2 or loops", text);
+    mf_warn_once(&warned, "MF_COMPILE_TIER=%s is ignored: it can be background, 1, 2 or loops", text);
     return default_tiers;
 }
 

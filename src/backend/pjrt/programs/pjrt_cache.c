@@ -57,11 +57,11 @@ static void join_processor(uint64_t *key)
 
 static void join_platform(uint64_t *key, const pjrt_client *c)
 {
-    pjrt_words_of ask = { PJRT_HEAD(pjrt_words_of), c->client, NULL, 0 };
-    mf_error_object *error = c->api->functions[PJRT_CLIENT_PLATFORM_VERSION] ? pjrt_call(c, PJRT_CLIENT_PLATFORM_VERSION, NULL, &ask)
+    pjrt_words_of args = { PJRT_HEAD(pjrt_words_of), c->client, NULL, 0 };
+    mf_error_object *error = c->api->functions[PJRT_CLIENT_PLATFORM_VERSION] ? pjrt_call(c, PJRT_CLIENT_PLATFORM_VERSION, NULL, &args)
                                                                              : NULL;
-    if (!error && ask.words_out)
-        join(key, ask.words_out, ask.count_out);
+    if (!error && args.words_out)
+        join(key, args.words_out, args.count_out);
     mf_error_ignore(error);
     join(key, (int[]){ c->api->version.major, c->api->version.minor, c->device_count }, 3 * sizeof(int));
 }
@@ -158,11 +158,11 @@ void *pjrt_cached(const pjrt_client *c, const mf_text *code, const mf_text *opti
     char *bytes = find_file(c, code, options, key, path) ? read_file(path, key, &count) : NULL;
     if (!bytes)
         return NULL;
-    pjrt_executable_load ask = { .head = PJRT_HEAD(pjrt_executable_load), .client = c->client, .bytes = bytes, .count = count };
-    mf_error_object *error = pjrt_call(c, PJRT_EXECUTABLE_LOAD, NULL, &ask);
+    pjrt_executable_load args = { .head = PJRT_HEAD(pjrt_executable_load), .client = c->client, .bytes = bytes, .count = count };
+    mf_error_object *error = pjrt_call(c, PJRT_EXECUTABLE_LOAD, NULL, &args);
     mf_free(bytes);
     mf_error_ignore(error);
-    return error ? NULL : ask.loaded_out;
+    return error ? NULL : args.loaded_out;
 }
 
 void pjrt_cache(const pjrt_client *c, const mf_text *code, const mf_text *options, void *loaded)
@@ -173,13 +173,13 @@ void pjrt_cache(const pjrt_client *c, const mf_text *code, const mf_text *option
     if (!find_file(c, code, options, key, path))
         return;
     mf_error_object *error = pjrt_call(c, PJRT_LOADED_GET_EXECUTABLE, NULL, &whole);
-    pjrt_executable_serialize ask = { .head = PJRT_HEAD(pjrt_executable_serialize), .executable = whole.out };
+    pjrt_executable_serialize args = { .head = PJRT_HEAD(pjrt_executable_serialize), .executable = whole.out };
     bool got = !error;
-    error = error ? error : pjrt_call(c, PJRT_EXECUTABLE_SERIALIZE, NULL, &ask);
+    error = error ? error : pjrt_call(c, PJRT_EXECUTABLE_SERIALIZE, NULL, &args);
     if (!error) {
-        write_file(path, key, ask.bytes_out, ask.count_out);
-        if (ask.destroy_out)
-            ask.destroy_out(ask.serialized_out);
+        write_file(path, key, args.bytes_out, args.count_out);
+        if (args.destroy_out)
+            args.destroy_out(args.serialized_out);
     }
     mf_error_ignore(error);
     if (got)

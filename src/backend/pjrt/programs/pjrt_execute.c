@@ -179,9 +179,9 @@ static void forget_taken(const call *c)
         const argument *a = &c->arguments[k];
         if (!a->of || !a->buffer || !is_donated(c->x, k % c->in_count))
             continue;
-        pjrt_int_of ask = { PJRT_HEAD(pjrt_int_of), a->buffer, { 0 } };
-        mf_error_object *error = pjrt_call(c->client, PJRT_BUFFER_IS_DELETED, NULL, &ask);
-        if (error || ask.out.truth)
+        pjrt_int_of args = { PJRT_HEAD(pjrt_int_of), a->buffer, { 0 } };
+        mf_error_object *error = pjrt_call(c->client, PJRT_BUFFER_IS_DELETED, NULL, &args);
+        if (error || args.out.truth)
             pjrt_forget_form(a->of, a->buffer);
         mf_error_ignore(error);
     }
@@ -324,7 +324,7 @@ static void free_lists(const call *c)
 static mf_error_object *execute(const call *c, int replica, int count)
 {
     pjrt_execute_options options = { .head = PJRT_HEAD(pjrt_execute_options), .kept = c->kept, .kept_count = c->kept_count };
-    pjrt_execute ask = {
+    pjrt_execute args = {
         .head = PJRT_HEAD(pjrt_execute),
         .loaded = c->x->loaded,
         .options = &options,
@@ -335,7 +335,7 @@ static mf_error_object *execute(const call *c, int replica, int count)
         .events = c->events + replica,
         .device = c->x->replicas == 1 || c->x->one_replica_each ? c->client->devices[device_of(c, replica)] : NULL,
     };
-    return pjrt_call(c->client, PJRT_LOADED_EXECUTE, NULL, &ask);
+    return pjrt_call(c->client, PJRT_LOADED_EXECUTE, NULL, &args);
 }
 
 static mf_error_object *execute_each_replica(const call *c)
@@ -400,12 +400,12 @@ static void read_findings(const call *c, mf_future *f)
 {
     for (int r = 0; c->found && r < c->x->replicas; r++) {
         void *from = c->results[r * c->gives + c->out_count];
-        pjrt_buffer_to_host ask = { PJRT_HEAD(pjrt_buffer_to_host), from, NULL, &c->found[r], sizeof *c->found, NULL };
-        mf_error_object *error = pjrt_call(c->client, PJRT_BUFFER_TO_HOST, NULL, &ask);
+        pjrt_buffer_to_host args = { PJRT_HEAD(pjrt_buffer_to_host), from, NULL, &c->found[r], sizeof *c->found, NULL };
+        mf_error_object *error = pjrt_call(c->client, PJRT_BUFFER_TO_HOST, NULL, &args);
         if (error)
             pjrt_future_fail(f, error);
         else
-            pjrt_future_add(f, ask.event_out, -1);
+            pjrt_future_add(f, args.event_out, -1);
     }
 }
 

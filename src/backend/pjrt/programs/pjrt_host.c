@@ -138,8 +138,8 @@ static mf_error_object *evaluate(const mf_eqn *e, const void *const *in, void *c
 
 static void *refuse(const pjrt_ffi_frame *f, const char *why)
 {
-    pjrt_ffi_error ask = { PJRT_HEAD(pjrt_ffi_error), why, PJRT_INVALID_ARGUMENT };
-    return f->api->new_error(&ask);
+    pjrt_ffi_error args = { PJRT_HEAD(pjrt_ffi_error), why, PJRT_INVALID_ARGUMENT };
+    return f->api->new_error(&args);
 }
 
 /* The attribute of that name; 0: it is missing. */
@@ -235,11 +235,11 @@ bool pjrt_offer_host_calls(const pjrt_client *c)
     const pjrt_ffi *ffi = c->is_cpu && known_layout ? find_extension(c->api) : NULL;
     if (!ffi || !ffi->register_handler)
         return false;
-    pjrt_ffi_register ask = { sizeof ask, target, strlen(target), handle, platform, strlen(platform), 0 };
+    pjrt_ffi_register args = { sizeof args, target, strlen(target), handle, platform, strlen(platform), 0 };
     pthread_mutex_lock(&known.lock);
     bool offered = is_registered(c->api);
     if (!offered && mf_vector_push(&known.offered, c->api)) {
-        void *error = ffi->register_handler(&ask);
+        void *error = ffi->register_handler(&args);
         offered = !error;
         known.offered.count -= error != NULL;
         pjrt_destroy(c, PJRT_ERROR_DESTROY, error);

@@ -176,13 +176,13 @@ static void put_options(mf_text *t, const pjrt_executable *x)
 static mf_error_object *check_results(const pjrt_executable *x)
 {
     const pjrt_client *c = pjrt_client_of(x->base.client);
-    pjrt_one_more ask = { PJRT_HEAD(pjrt_one_more), x->loaded, NULL };
-    mf_error_object *error = pjrt_call(c, PJRT_LOADED_GET_EXECUTABLE, NULL, &ask);
+    pjrt_one_more args = { PJRT_HEAD(pjrt_one_more), x->loaded, NULL };
+    mf_error_object *error = pjrt_call(c, PJRT_LOADED_GET_EXECUTABLE, NULL, &args);
     if (error)
         return error;
-    pjrt_number_of count = { PJRT_HEAD(pjrt_number_of), ask.out, 0 };
+    pjrt_number_of count = { PJRT_HEAD(pjrt_number_of), args.out, 0 };
     error = pjrt_call(c, PJRT_EXECUTABLE_NUM_OUTPUTS, NULL, &count);
-    pjrt_destroy(c, PJRT_EXECUTABLE_DESTROY, ask.out);
+    pjrt_destroy(c, PJRT_EXECUTABLE_DESTROY, args.out);
     size_t wanted = (size_t)x->base.program->out_count + (x->findings != NULL);
     if (!error && count.out != wanted)
         error = mf_error_new(MF_ERROR_DEVICE, "%s made an executable of %zu results of a program of %zu", x->base.client->platform,
@@ -211,9 +211,9 @@ static mf_error_object *compile(pjrt_executable *x, const mf_text *code, const m
 {
     pjrt_client *c = pjrt_client_of(x->base.client);
     pjrt_program program = { PJRT_HEAD(pjrt_program), code->at, code->count, "mlir", 4 };
-    pjrt_client_compile ask = { PJRT_HEAD(pjrt_client_compile), c->client, &program, options->at, options->count, NULL };
-    mf_error_object *error = pjrt_call(c, PJRT_CLIENT_COMPILE, NULL, &ask);
-    x->loaded = error ? NULL : ask.loaded_out;
+    pjrt_client_compile args = { PJRT_HEAD(pjrt_client_compile), c->client, &program, options->at, options->count, NULL };
+    mf_error_object *error = pjrt_call(c, PJRT_CLIENT_COMPILE, NULL, &args);
+    x->loaded = error ? NULL : args.loaded_out;
     error = error ? error : check_results(x);
     if (!error && !(x->findings && x->findings->host))
         pjrt_cache(c, code, options, x->loaded);

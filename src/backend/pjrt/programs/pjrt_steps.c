@@ -116,16 +116,16 @@ static mf_error_object *load_step(stepped *x, int k)
 
 /* ---- running */
 
-typedef struct course { /* the state of one call */
+typedef struct call_state { /* the state of one call */
     const stepped *x;
     mf_array *const *in;
     mf_array **values;
     mf_future **ends; /* by step that has begun: the end of all its results; NULL: it has ended */
     int device;       /* of the first committed input, if the program is not a map; else -1 */
-} course;
+} call_state;
 
 /* The value as an operand of a step on the client; waits if it has to be copied. */
-static mf_array *value_on(const course *c, const mf_client *client, mf_array *a, mf_error_object **error)
+static mf_array *value_on(const call_state *c, const mf_client *client, mf_array *a, mf_error_object **error)
 {
     if (mf_array_client(a) == client)
         return mf_retain(a);
@@ -148,13 +148,13 @@ static mf_error_object *wait_for(mf_future *const *ends, int count)
     return NULL;
 }
 
-static mf_error_object *run_loaded(const course *c, const pjrt_step *s, mf_array *const *in, mf_array **out)
+static mf_error_object *run_loaded(const call_state *c, const pjrt_step *s, mf_array *const *in, mf_array **out)
 {
     bool placed = c->device >= 0 && s->x->backend->execute == pjrt_run;
     return placed ? pjrt_run_on(s->x, in, c->device, out) : mf_executable_run(s->x, in, NULL, out);
 }
 
-static mf_error_object *run_step(const course *c, int k)
+static mf_error_object *run_step(const call_state *c, int k)
 {
     const pjrt_step *s = &c->x->steps.list.at[k];
     int in_count = s->program->in_count, out_count = s->program->out_count, taken = 0;
@@ -182,7 +182,7 @@ static mf_error_object *run_step(const course *c, int k)
     return error;
 }
 
-static void drop_dead(const course *c, int k)
+static void drop_dead(const call_state *c, int k)
 {
     for (int n = c->x->behind[k]; n < c->x->behind[k + 1]; n++) {
         mf_drop(c->values[c->x->dead[n]]);
@@ -192,7 +192,7 @@ static void drop_dead(const course *c, int k)
 
 /* Waits for steps that may fail by themselves, apart from failures of the plugin. A step that gives all results of the call reports its
  * error there. */
-static mf_error_object *wait_for_checks(const course *c)
+static mf_error_object *wait_for_checks(const call_state *c)
 {
     mf_error_object *error = NULL;
     for (int k = 0; k < c->x->steps.list.count && !error; k++)
@@ -201,7 +201,7 @@ static mf_error_object *wait_for_checks(const course *c)
     return error;
 }
 
-static mf_error_object *run_steps(const course *c)
+static mf_error_object *run_steps(const call_state *c)
 {
     mf_error_object *error = NULL;
     for (int k = 0; k < c->x->steps.list.count && !error; k++) {
@@ -212,7 +212,7 @@ static mf_error_object *run_steps(const course *c)
 }
 
 /* Gives up donated inputs that no step consumed. */
-static void take_donated(const course *c)
+static void take_donated(const call_state *c)
 {
     for (int i = 0; i < c->x->base.program->in_count; i++) {
         const char *before = NULL;
@@ -234,7 +234,7 @@ static mf_error_object *run(mf_executable *base, mf_array *const *in, const bool
 {
     (void)moved;
     const stepped *x = (const stepped *)base;
-    course c = { .x = x, .in = in, .device = device_of(x, in) };
+    call_state c = { .x = x, .in = in, .device = device_of(x, in) };
     c.values = mf_calloc((size_t)x->steps.value_count + 1, sizeof *c.values);
     c.ends = mf_calloc((size_t)x->steps.list.count + 1, sizeof(mf_future *));
     if (!c.values || !c.ends) {
