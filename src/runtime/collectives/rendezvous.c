@@ -11,14 +11,6 @@
 
 /* ------------------------------------------------------------------ finding the rendezvous */
 
-static mf_step fail(mf_run_state *s, const mf_instr *in, mf_error_object *e)
-{
-    if (in->eqn->address)
-        mf_error_set_address(e, in->eqn->address);
-    mf_run_state_fail(s, e);
-    return MF_STEP_FAILED;
-}
-
 /* This fiber's position along the collective's axes, row-major in the order of the names. */
 static int64_t position(const mf_fiber *f, const mf_participants *m)
 {
@@ -224,7 +216,7 @@ bool mf_rendezvous_complete(mf_run_state *s, mf_rendezvous *g, const mf_exchange
     if (list)
         mf_ready(s, list);
     if (!made)
-        fail(s, in, error ? error : mf_error_out_of_memory());
+        mf_step_fail(s, in, error ? error : mf_error_out_of_memory());
     return made;
 }
 
@@ -303,7 +295,7 @@ mf_rendezvous *mf_rendezvous_at_once(mf_run_state *s, const mf_instr *in, mf_map
     }
     if (!error)
         return g;
-    fail(s, in, error);
+    mf_step_fail(s, in, error);
     mf_run_state_lock(s);
     if (g)
         mf_rendezvous_free(s, g);
@@ -320,11 +312,11 @@ static mf_step meet(mf_fiber *f, const mf_instr *in, mf_map *top, const int64_t 
     bool ours = (g || (g = new_rendezvous(f, in, top, key, count, spread))) && is_ours(g, s, rank);
     if (!ours) {
         mf_run_state_unlock(s);
-        return fail(s, in, g ? not_ours(g, s, rank) : mf_error_out_of_memory());
+        return mf_step_fail(s, in, g ? not_ours(g, s, rank) : mf_error_out_of_memory());
     }
     if (!join(f, g, rank)) {
         mf_run_state_unlock(s);
-        return fail(s, in, mf_error_out_of_memory());
+        return mf_step_fail(s, in, mf_error_out_of_memory());
     }
     bool last = g->arrived == g->here_count,
          detached = in->participants->detached; /* read now: once f is suspended, the plan may go away */
@@ -361,18 +353,19 @@ mf_step mf_collective(mf_fiber *f, const mf_instr *in)
     int count = 0;
     const char *spread = spread_axis(f, m);
     if (spread && !f->run_state->comm)
-        return fail(f->run_state, in,
-                    mf_error_new(MF_ERROR_PEER, "%s: the axis '%s' spans processes, and nothing joins them", in->eqn->op->name, spread));
+        return mf_step_fail(
+            f->run_state, in,
+            mf_error_new(MF_ERROR_PEER, "%s: the axis '%s' spans processes, and nothing joins them", in->eqn->op->name, spread));
     mf_map *top = find_key(f, m, key, &count);
     int64_t rank = top ? rank_in_group(m, position(f, m), key, &count) : 0;
     if (!top || rank < 0 || count > MF_KEY_MAX)
-        return fail(
+        return mf_step_fail(
             f->run_state, in,
             mf_error_new(MF_ERROR_AXIS, !top ? "%s: nested too deeply" : "%s: axis_index_groups leaves a device out", in->eqn->op->name));
     for (int k = 0; k < in->in_count; k++) /* uniform operands are made contiguous */
         if (in->in[k] >= 0 &&
             !(is_lent(in, k) ? mf_register_own : mf_register_pack)(mf_operand(f, in->in[k]), mf_operand_type(f, in->in[k])))
-            return fail(f->run_state, in, mf_error_out_of_memory());
+            return mf_step_fail(f->run_state, in, mf_error_out_of_memory());
     return meet(f, in, top, key, count, rank, spread != NULL);
 }
 

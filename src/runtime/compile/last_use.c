@@ -75,14 +75,6 @@ static void list_last_uses(mf_planner *m, int where, const liveness *own)
     }
 }
 
-static bool is_last_use(const mf_instr *in, int ref)
-{
-    for (int i = 0; i < in->last_use_count; i++)
-        if (in->last_uses[i] == ref)
-            return true;
-    return false;
-}
-
 /* An operand is moved by its last mention in the instruction. A loop reads its constants after it has moved its carry, and a map reads
  * operands while it writes results into those that it has moved; so in these the mention must be the only one. */
 static void find_moves(mf_instr *in)
@@ -92,7 +84,7 @@ static void find_moves(mf_instr *in)
         bool again = false;
         for (int k = only ? 0 : i + 1; k < in->in_count; k++)
             again |= k != i && in->in[k] == in->in[i];
-        in->moves[i] = !again && in->in[i] >= 0 && is_last_use(in, in->in[i]);
+        in->moves[i] = !again && in->in[i] >= 0 && mf_instr_is_last_use(in, in->in[i]);
     }
 }
 

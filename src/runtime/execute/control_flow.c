@@ -5,12 +5,6 @@
 
 #include <string.h>
 
-static mf_step no_memory(mf_fiber *f)
-{
-    mf_run_state_fail(f->run_state, mf_error_out_of_memory());
-    return MF_STEP_FAILED;
-}
-
 /* Passes an operand to an input of a frame. */
 static void give(mf_fiber *f, mf_frame *caller, const mf_instr *in, int operand, mf_frame *callee, int input, bool may_take)
 {
@@ -37,7 +31,7 @@ static mf_step begin_call(mf_fiber *f, const mf_instr *in)
     }
     mf_frame *callee = mf_push(f, in->blocks[branch], false);
     if (!callee)
-        return no_memory(f);
+        return mf_step_fail(f->run_state, NULL, mf_error_out_of_memory());
     for (int i = first; i < in->in_count; i++)
         give(f, caller, in, i, callee, i - first, true);
     return MF_STEP_STAY;
@@ -125,7 +119,7 @@ static mf_step test_condition(mf_fiber *f, mf_loop *l)
     const mf_while_params *w = l->instr->eqn->params;
     mf_frame *caller = f->top, *frame = enter(f, l, 1, l->instr->blocks[0], false);
     if (!frame)
-        return no_memory(f);
+        return mf_step_fail(f->run_state, NULL, mf_error_out_of_memory());
     l->in_condition = true;
     for (int i = 0; i < w->cond_consts; i++)
         give(f, caller, l->instr, i, frame, i, false);
@@ -153,7 +147,7 @@ static mf_step while_body(mf_fiber *f, mf_loop *l)
     const mf_while_params *w = l->instr->eqn->params;
     mf_frame *caller = f->top, *frame = enter(f, l, 0, l->instr->blocks[1], false);
     if (!frame)
-        return no_memory(f);
+        return mf_step_fail(f->run_state, NULL, mf_error_out_of_memory());
     l->in_condition = false;
     for (int i = 0; i < w->body_consts; i++)
         give(f, caller, l->instr, (int)w->cond_consts + i, frame, i, false);
@@ -204,7 +198,7 @@ static mf_step scan_body(mf_fiber *f, mf_loop *l)
         return finish_loop(f, l);
     mf_frame *caller = f->top, *frame = enter(f, l, 0, l->instr->blocks[0], true);
     if (!frame)
-        return no_memory(f);
+        return mf_step_fail(f->run_state, NULL, mf_error_out_of_memory());
     int first = (int)(s->consts + s->carry);
     for (int i = 0; i < s->consts; i++)
         give(f, caller, l->instr, i, frame, i, false);
@@ -225,14 +219,14 @@ static mf_step begin_scan(mf_fiber *f, const mf_instr *in)
     int carry = (int)s->carry, stacked = in->out_count - carry, first = (int)(s->consts + s->carry);
     mf_loop *l = new_loop(f, in, carry, stacked);
     if (!l)
-        return no_memory(f);
+        return mf_step_fail(f->run_state, NULL, mf_error_out_of_memory());
     l->length = s->length;
     for (int i = first; i < in->in_count; i++) /* those of the uniform block are contiguous already */
         if (in->in[i] >= 0 && !mf_register_pack(mf_operand(f, in->in[i]), mf_operand_type(f, in->in[i])))
-            return no_memory(f);
+            return mf_step_fail(f->run_state, NULL, mf_error_out_of_memory());
     for (int i = 0; i < stacked; i++)
         if (!mf_register_new(&l->carry[carry + i], in->eqn->out[carry + i]->type->bytes))
-            return no_memory(f);
+            return mf_step_fail(f->run_state, NULL, mf_error_out_of_memory());
     take_carry(f, l, (int)s->consts);
     return scan_body(f, l);
 }
@@ -262,7 +256,7 @@ mf_step mf_control_begin(mf_fiber *f, const mf_instr *in)
     int consts = (int)(w->cond_consts + w->body_consts);
     mf_loop *l = new_loop(f, in, in->in_count - consts, 0);
     if (!l)
-        return no_memory(f);
+        return mf_step_fail(f->run_state, NULL, mf_error_out_of_memory());
     take_carry(f, l, consts);
     return test_condition(f, l);
 }

@@ -201,13 +201,7 @@ typedef struct mf_lockstep_run {
     mf_map *at_once;      /* for rendezvous; large, so only a run that may be suspended has one */
 } run;
 
-static mf_step fail(const run *r, const mf_instr *in, mf_error_object *e)
-{
-    if (in->eqn && in->eqn->address)
-        mf_error_set_address(e, in->eqn->address);
-    mf_run_state_fail(r->f->run_state, e);
-    return MF_STEP_FAILED;
-}
+static mf_step fail(const run *r, const mf_instr *in, mf_error_object *e) { return mf_step_fail(r->f->run_state, in, e); }
 
 /* Whether every operand's slices are contiguous; finds the bytes between them. */
 static bool find_steps(const run *r)

@@ -5,12 +5,6 @@
 
 #include <string.h>
 
-static mf_step no_memory(mf_fiber *f)
-{
-    mf_run_state_fail(f->run_state, mf_error_out_of_memory());
-    return MF_STEP_FAILED;
-}
-
 /* ------------------------------------------------------------------ slices */
 
 /* The strides of a slice of r along an axis, and the step from one slice to the next. True if slices are contiguous. */
@@ -180,11 +174,11 @@ mf_step mf_map_begin(mf_fiber *f, const mf_instr *in)
     mf_map *m = new_map(s, plan);
     mf_run_state_unlock(s);
     if (!m)
-        return no_memory(f);
+        return mf_step_fail(f->run_state, NULL, mf_error_out_of_memory());
     m->parent = f;
     m->device = f->map ? f->device : 0;
     if (!take_operands(f, in, m) || !reserve_results(m, in))
-        return no_memory(f);
+        return mf_step_fail(f->run_state, NULL, mf_error_out_of_memory());
     find_slicings(m);
     f->waiting = in;
     mf_run_state_lock(s);
@@ -390,7 +384,7 @@ mf_step mf_map_end(mf_fiber *f)
     mf_run_state *s = f->run_state;
     mf_map *m = f->map;
     if (!give_results(f, f->top))
-        return no_memory(f);
+        return mf_step_fail(f->run_state, NULL, mf_error_out_of_memory());
     mf_run_state_lock(s);
     if (f->index >= 0)
         mf_frame_free(s, f->top);

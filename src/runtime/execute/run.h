@@ -171,6 +171,8 @@ const mf_type *mf_operand_type(const mf_fiber *f, int ref);
 /* The outcome of an instruction. STAY: the fiber's top frame has changed. YIELD: like NEXT, but other fibers go first. SUSPENDED: another
  * thread may step the fiber already, so it must not be touched. */
 typedef enum mf_step { MF_STEP_NEXT, MF_STEP_STAY, MF_STEP_YIELD, MF_STEP_SUSPENDED, MF_STEP_FAILED } mf_step;
+/* Fails the run, at the line of this instruction (NULL: none is known). Takes the reference. */
+mf_step mf_step_fail(mf_run_state *s, const mf_instr *in, mf_error_object *e);
 /* Ends the instruction: releases dying registers, and moves the fiber on. */
 void mf_advance(mf_fiber *f);
 mf_frame *mf_push(mf_fiber *f, const mf_block *b, bool destinations); /* NULL: memory is out */

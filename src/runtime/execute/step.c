@@ -32,13 +32,18 @@ mf_frame *mf_push(mf_fiber *f, const mf_block *b, bool destinations)
     return made;
 }
 
+mf_step mf_step_fail(mf_run_state *s, const mf_instr *in, mf_error_object *e)
+{
+    if (in && in->eqn && in->eqn->address)
+        mf_error_set_address(e, in->eqn->address);
+    mf_run_state_fail(s, e);
+    return MF_STEP_FAILED;
+}
+
 static mf_step fail(mf_fiber *f, mf_error_object *e)
 {
     const mf_instr *in = f->top->pc < f->top->block->instr_count ? f->top->block->instrs[f->top->pc] : NULL;
-    if (in && in->eqn && in->eqn->address)
-        mf_error_set_address(e, in->eqn->address);
-    mf_run_state_fail(f->run_state, e);
-    return MF_STEP_FAILED;
+    return mf_step_fail(f->run_state, in, e);
 }
 
 /* ------------------------------------------------------------------ segments */

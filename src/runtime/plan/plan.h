@@ -92,6 +92,14 @@ struct mf_instr {
     mf_map_plan *map;
 };
 
+static inline bool mf_instr_is_last_use(const mf_instr *in, int reg)
+{
+    for (int i = 0; i < in->last_use_count; i++)
+        if (in->last_uses[i] == reg)
+            return true;
+    return false;
+}
+
 struct mf_block {
     int register_count;
     const mf_type **types; /* by register */

@@ -53,20 +53,12 @@ static void write(block_state *s, const mf_instr *in, int ref)
         s->holds[ref] = true;
 }
 
-static bool is_last(const mf_instr *in, int ref)
-{
-    for (int i = 0; i < in->last_use_count; i++)
-        if (in->last_uses[i] == ref)
-            return true;
-    return false;
-}
-
 static void check_moves(block_state *s, const mf_instr *in)
 {
     for (int i = 0; i < in->in_count && in->moves; i++) {
         if (!in->moves[i])
             continue;
-        if (in->in[i] < 0 || !is_last(in, in->in[i]))
+        if (in->in[i] < 0 || !mf_instr_is_last_use(in, in->in[i]))
             wrong(s, in, "is moved, but this is not its last use", in->in[i]);
         for (int k = i + 1; k < in->in_count; k++)
             if (in->in[k] == in->in[i])

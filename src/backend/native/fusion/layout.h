@@ -18,6 +18,8 @@ bool mf_layout_of_view(mf_layout *out, const mf_eqn *e, const mf_layout *in);
 /* Whether the result's elements are the operand's in the same order. */
 bool mf_is_reshape(const mf_eqn *e);
 
+static inline int64_t mf_common_divisor(int64_t a, int64_t b) { return b ? mf_common_divisor(b, a % b) : a; } /* the greatest */
+
 /* The coarsest common refinement of two factorisations of a number of elements: every factor of a (replaced by it) and of dims is a
  * product of consecutive factors of it. False: there is none. */
 #define MF_FACTORS 16

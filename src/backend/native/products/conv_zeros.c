@@ -15,14 +15,12 @@ static bool misses(const mf_conv_zeros *z, int d, int64_t o, int64_t k)
     return at < 0 || at % p->lhs_dilation->at[d] || at / p->lhs_dilation->at[d] >= z->in[d];
 }
 
-static int64_t common_divisor_of(int64_t a, int64_t b) { return b ? common_divisor_of(b, a % b) : a; }
-
 /* The number of places of the result at which place k of the kernel meets an element, in spatial dimension d: one in `period`, from the
  * first one on. */
 static int64_t count_met(const mf_conv_zeros *z, int d, int64_t k)
 {
     const mf_conv_params *p = z->eqn->params;
-    int64_t stride = p->window_strides->at[d], dilation = p->lhs_dilation->at[d], period = dilation / common_divisor_of(dilation, stride);
+    int64_t stride = p->window_strides->at[d], dilation = p->lhs_dilation->at[d], period = dilation / mf_common_divisor(dilation, stride);
     int64_t begin = k * p->rhs_dilation->at[d] - p->padding_low->at[d], behind = (z->in[d] - 1) * dilation - begin, met = 0;
     if (z->in[d] < period) {
         for (int64_t at = -begin; at <= behind; at += dilation)

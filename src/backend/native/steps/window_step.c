@@ -54,20 +54,10 @@ typedef struct landing {
     int64_t entry, element, count, step, element_step;
 } landing;
 
-static int64_t common_divisor(int64_t a, int64_t b)
-{
-    while (b) {
-        int64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 static landing land(const window_axis *x, int64_t first_window, int64_t phase)
 {
     int64_t place = first_window * x->stride + phase * x->dilation % x->stride - x->low, entry = 0;
-    int64_t divisor = common_divisor(x->stride, x->base), step = x->base / divisor, element_step = x->stride / divisor;
+    int64_t divisor = mf_common_divisor(x->stride, x->base), step = x->base / divisor, element_step = x->stride / divisor;
     if (place < 0) {
         entry = (-place + x->stride - 1) / x->stride;
         place += entry * x->stride;
@@ -268,7 +258,7 @@ static bool plan_slabs(window_step *s, const mf_type *t)
     double others = (double)(s->channels * mf_dtype_size(s->dtype));
     for (int i = 0; i < s->rank; i++) {
         window_axis *x = &s->axis[i];
-        int64_t different = x->stride / common_divisor(x->stride, x->dilation);
+        int64_t different = x->stride / mf_common_divisor(x->stride, x->dilation);
         x->phases = different < x->window ? different : x->window;
         if (s->axis[s->cut].out < 8 && x->out > s->axis[s->cut].out)
             s->cut = i;
