@@ -24,7 +24,7 @@ void mf_hlo_call(mf_hlo *h, const mf_eqn *e, const mf_hlo_value *in, mf_hlo_valu
 
 void h_fail(mf_hlo *h, mf_error_object *e); /* takes the reference; NULL: out of memory */
 bool h_failed(const mf_hlo *h);
-void *h_room(mf_hlo *h, int64_t count, size_t size); /* zeroed, with room for one element more; lives as long as h. NULL after a failure */
+void *h_alloc(mf_hlo *h, int64_t count, size_t size); /* zeroed, with room for one element more; lives as long as h. NULL after a failure */
 
 /* ---- operations. `op` without a dialect is StableHLO's; `format` gives the attributes, NULL none. */
 mf_hlo_value h_op(mf_hlo *h, const char *op, const mf_type *type, const mf_hlo_value *in, int count, const char *format, ...)

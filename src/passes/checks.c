@@ -39,7 +39,7 @@ static mf_variable *nan_of_devices(mf_builder *b, const mf_eqn *e, mf_variable *
 static void check_equation(mf_rewrite *r, const mf_eqn *e, mf_variable **in)
 {
     int count = 0, results = 0;
-    mf_variable **looked_at = mf_rewrite_room(r, e->in_count + e->out_count, sizeof(mf_variable *));
+    mf_variable **looked_at = mf_rewrite_alloc(r, e->in_count + e->out_count, sizeof(mf_variable *));
     mf_rewrite_copy(r, e, in);
     if (r->b->error || !looked_at || !(computes(e) || sums_devices(e)))
         return;

@@ -72,8 +72,8 @@ static bool worth_folding(const mf_eqn *e, mf_variable *const *in, int64_t eleme
 /* ---- evaluating */
 static mf_error_object *evaluate_rule(mf_rewrite *r, const mf_eqn *e, mf_literal *const *in, mf_literal **results)
 {
-    const void **from = mf_rewrite_room(r, e->in_count, sizeof *from);
-    void **to = mf_rewrite_room(r, e->out_count, sizeof *to);
+    const void **from = mf_rewrite_alloc(r, e->in_count, sizeof *from);
+    void **to = mf_rewrite_alloc(r, e->out_count, sizeof *to);
     if (!from || !to)
         return mf_error_out_of_memory();
     for (int i = 0; i < e->in_count; i++)
@@ -113,7 +113,7 @@ static mf_error_object *operands(mf_rewrite *r, const mf_eqn *e, mf_variable *co
 /* False leaves the equation unchanged: its error will occur again when the program runs. */
 static bool fold(mf_rewrite *r, const mf_eqn *e, mf_variable *const *in, mf_variable **out)
 {
-    mf_literal **results = mf_rewrite_room(r, e->out_count, sizeof *results), **from = mf_rewrite_room(r, e->in_count, sizeof *from);
+    mf_literal **results = mf_rewrite_alloc(r, e->out_count, sizeof *results), **from = mf_rewrite_alloc(r, e->in_count, sizeof *from);
     if (!results || !from)
         return false;
     mf_error_object *error = operands(r, e, in, from);
@@ -136,7 +136,7 @@ static mf_variable *fold_splats(mf_rewrite *r, const mf_eqn *e, mf_variable *con
 {
     if (!(e->op->flags & MF_OP_ELEMENTWISE) || e->out_count != 1 || e->out[0]->type->rank == 0)
         return NULL;
-    mf_variable **scalars = mf_rewrite_room(r, e->in_count, sizeof *scalars), *result = NULL;
+    mf_variable **scalars = mf_rewrite_alloc(r, e->in_count, sizeof *scalars), *result = NULL;
     for (int i = 0; scalars && i < e->in_count; i++)
         if (!(scalars[i] = mf_splat_of(in[i])))
             return NULL;
@@ -149,7 +149,7 @@ static mf_variable *fold_splats(mf_rewrite *r, const mf_eqn *e, mf_variable *con
 
 static void fold_equation(mf_rewrite *r, const mf_eqn *e, mf_variable **in)
 {
-    mf_variable **out = mf_rewrite_room(r, e->out_count, sizeof *out), *splat;
+    mf_variable **out = mf_rewrite_alloc(r, e->out_count, sizeof *out), *splat;
     if (!out)
         return;
     bool plain = mf_eqn_is_plain(e);

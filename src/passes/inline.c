@@ -20,7 +20,7 @@ static bool computes_again(const mf_eqn *e)
 /* Passes all operands through one barrier, so that the recomputation also waits for the cotangents. */
 static void put_barrier(mf_rewrite *r, const mf_eqn *e, mf_variable **in)
 {
-    mf_variable **some = mf_rewrite_room(r, e->in_count, sizeof *some);
+    mf_variable **some = mf_rewrite_alloc(r, e->in_count, sizeof *some);
     int n = 0;
     for (int i = 0; some && i < e->in_count; i++)
         if (!in[i]->constant)

@@ -28,7 +28,7 @@ typedef struct loop {
 
 static bool count_uses(loop *l)
 {
-    l->uses = mf_rewrite_room(l->r, l->body->var_count, sizeof *l->uses);
+    l->uses = mf_rewrite_alloc(l->r, l->body->var_count, sizeof *l->uses);
     if (l->uses)
         mf_program_count_uses(l->body, l->uses);
     return l->uses;
@@ -93,8 +93,8 @@ static int stacked_result(loop *l, const mf_variable *v)
 static bool look(loop *l)
 {
     bool any = false;
-    l->carries = mf_rewrite_room(l->r, (int)l->scan->carry, sizeof *l->carries);
-    l->stacked = mf_rewrite_room(l->r, 2 * (int)l->scan->carry + l->body->out_count, sizeof(mf_variable *));
+    l->carries = mf_rewrite_alloc(l->r, (int)l->scan->carry, sizeof *l->carries);
+    l->stacked = mf_rewrite_alloc(l->r, 2 * (int)l->scan->carry + l->body->out_count, sizeof(mf_variable *));
     if (!l->carries || !l->stacked || !count_uses(l))
         return false;
     for (int o = (int)l->scan->carry; o < l->body->out_count; o++)
@@ -143,8 +143,8 @@ static mf_program *smaller_body(loop *l, mf_error_object **error)
     mf_builder b;
     mf_builder_init(&b, l->r->b->env);
     mf_rewrite r = { .b = &b, .source = l->body, .equation = keep_equation, .nested = mf_pass_loop_products, .state = l };
-    r.map = mf_rewrite_room(&r, l->body->var_count, sizeof *r.map);
-    mf_variable **out = mf_rewrite_room(&r, l->body->out_count + l->stacked_count, sizeof(mf_variable *));
+    r.map = mf_rewrite_alloc(&r, l->body->var_count, sizeof *r.map);
+    mf_variable **out = mf_rewrite_alloc(&r, l->body->out_count + l->stacked_count, sizeof(mf_variable *));
     for (int i = 0; r.map && i < l->body->in_count; i++) {
         int64_t k = i - l->scan->consts;
         if (k < 0 || k >= l->scan->carry || !l->carries[k].product)
@@ -166,7 +166,7 @@ static mf_eqn *emit_loop(loop *l, mf_variable *const *in)
 {
     mf_error_object *error = NULL;
     mf_scan_params params = *l->scan;
-    mf_variable **rest = mf_rewrite_room(l->r, l->e->in_count, sizeof(mf_variable *));
+    mf_variable **rest = mf_rewrite_alloc(l->r, l->e->in_count, sizeof(mf_variable *));
     params.body = smaller_body(l, &error);
     if (!rest || !params.body) {
         mf_builder_fail(l->r->b, error);

@@ -3,7 +3,7 @@
 #include "ops/params.h"
 #include "ops/ops.h"
 
-void *mf_rewrite_room(mf_rewrite *r, int count, size_t size)
+void *mf_rewrite_alloc(mf_rewrite *r, int count, size_t size)
 {
     void *at = r->b->error ? NULL : mf_arena_alloc(&r->scratch, ((size_t)count + 1) * size);
     if (!at && !r->b->error)
@@ -84,7 +84,7 @@ void mf_rewrite_walk(mf_rewrite *r)
         const mf_eqn *e = r->source->eqns[r->index];
         if (e->address)
             r->b->address = e->address;
-        mf_variable **in = mf_rewrite_room(r, e->in_count, sizeof *in);
+        mf_variable **in = mf_rewrite_alloc(r, e->in_count, sizeof *in);
         for (int i = 0; in && i < e->in_count; i++)
             in[i] = mf_rewrite_use(r, e->in[i]);
         if (in && !r->b->error)
@@ -95,7 +95,7 @@ void mf_rewrite_walk(mf_rewrite *r)
 void mf_rewrite_body(mf_rewrite *r, const mf_program *p, const mf_eqn *e, mf_variable *const *in)
 {
     mf_rewrite inner = { .b = r->b, .source = p, .equation = r->equation, .nested = r->nested, .inside = r->inside, .state = r->state };
-    inner.map = mf_rewrite_room(&inner, p->var_count, sizeof *inner.map);
+    inner.map = mf_rewrite_alloc(&inner, p->var_count, sizeof *inner.map);
     for (int i = 0; inner.map && i < p->in_count; i++)
         inner.map[p->in[i]->id] = mf_rewrite_to_type(r->b, in[i], p->in[i]->type);
     if (inner.map)
@@ -107,7 +107,7 @@ void mf_rewrite_body(mf_rewrite *r, const mf_program *p, const mf_eqn *e, mf_var
 
 mf_program *mf_rewrite_finish(mf_rewrite *r, mf_error_object **error)
 {
-    mf_variable **out = mf_rewrite_room(r, r->source->out_count, sizeof *out);
+    mf_variable **out = mf_rewrite_alloc(r, r->source->out_count, sizeof *out);
     for (int i = 0; out && i < r->source->out_count; i++)
         out[i] = mf_rewrite_use(r, r->source->out[i]);
     mf_program *made = mf_builder_finish(r->b, out, out ? r->source->out_count : 0, error);
@@ -129,7 +129,7 @@ mf_program *mf_rewrite_program_from(const mf_program *p, const mf_axis_env *env,
     mf_builder b;
     mf_builder_init(&b, env);
     mf_rewrite r = { .b = &b, .source = p, .equation = equation, .nested = nested, .state = state };
-    r.map = mf_rewrite_room(&r, p->var_count, sizeof *r.map);
+    r.map = mf_rewrite_alloc(&r, p->var_count, sizeof *r.map);
     for (int i = 0; r.map && i < p->in_count; i++)
         r.map[p->in[i]->id] = mf_builder_input(&b, p->in[i]->type);
     if (r.map) {

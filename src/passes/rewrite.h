@@ -41,7 +41,7 @@ void mf_rewrite_replace(mf_rewrite *r, const mf_eqn *e, const void *params, mf_v
 mf_program *mf_rewrite_finish(mf_rewrite *r, mf_error_object **error);
 void mf_rewrite_bind(mf_rewrite *r, const mf_eqn *e, mf_variable *v);                /* binds e's only result to v */
 mf_variable *mf_rewrite_use(mf_rewrite *r, const mf_variable *v);                    /* the new program's variable for a source variable */
-void *mf_rewrite_room(mf_rewrite *r, int count, size_t size);                        /* zeroed scratch; NULL after failing the builder */
+void *mf_rewrite_alloc(mf_rewrite *r, int count, size_t size);                       /* zeroed scratch; NULL after failing the builder */
 mf_variable *mf_rewrite_to_type(mf_builder *b, mf_variable *v, const mf_type *type); /* converts v if its dtype or weak flag differs */
 
 /* Counts how often equations and the program's results use each variable. uses: by id, zeroed by the caller. */

@@ -18,7 +18,7 @@ void h_fail(mf_hlo *h, mf_error_object *e)
 
 bool h_failed(const mf_hlo *h) { return h->error; }
 
-void *h_room(mf_hlo *h, int64_t count, size_t size)
+void *h_alloc(mf_hlo *h, int64_t count, size_t size)
 {
     void *p = mf_arena_alloc(&h->arena, ((size_t)count + 1) * size);
     if (!p)
@@ -28,7 +28,7 @@ void *h_room(mf_hlo *h, int64_t count, size_t size)
 
 const char *h_keep(mf_hlo *h, mf_text *t)
 {
-    char *kept = t->failed ? NULL : h_room(h, (int64_t)t->count, 1);
+    char *kept = t->failed ? NULL : h_alloc(h, (int64_t)t->count, 1);
     if (kept && t->count)
         memcpy(kept, t->at, t->count);
     else if (t->failed)
@@ -254,7 +254,7 @@ static void put_eqns(mf_hlo *h, const mf_program *p, const mf_hlo_value *in, mf_
 
 void h_program(mf_hlo *h, const mf_program *p, const mf_hlo_value *in, mf_hlo_value *out)
 {
-    mf_hlo_value *values = h_room(h, p->var_count, sizeof *values);
+    mf_hlo_value *values = h_alloc(h, p->var_count, sizeof *values);
     if (values)
         put_eqns(h, p, in, values);
     for (int i = 0; values && i < p->out_count && !h->error; i++)
@@ -263,7 +263,7 @@ void h_program(mf_hlo *h, const mf_program *p, const mf_hlo_value *in, mf_hlo_va
 
 void h_map_program(mf_hlo *h, const mf_program *p, const mf_hlo_value *in, mf_hlo_value *out)
 {
-    mf_hlo_value *values = h_room(h, p->var_count, sizeof *values);
+    mf_hlo_value *values = h_alloc(h, p->var_count, sizeof *values);
     for (int i = 0; values && i < p->out_count; i++)
         if (h_is_part(out[i].type, p->out[i]) && hlo_uses(p, p->out[i], NULL, NULL) == 1)
             values[p->out[i]->id].type = out[i].type;

@@ -29,7 +29,7 @@ static int place_of(mf_variable *const *list, int count, const mf_variable *v)
 
 static void map_types(mf_hlo *h, signature *s, const mf_program *p)
 {
-    mf_hlo_part *in = h_room(h, s->in_count, sizeof *in), *out = h_room(h, s->out_count, sizeof *out);
+    mf_hlo_part *in = h_alloc(h, s->in_count, sizeof *in), *out = h_alloc(h, s->out_count, sizeof *out);
     s->map = in && out ? mf_hlo_parts(p, h->replicas, in, out) : NULL;
     const mf_pmap_params *m = s->map ? s->map->params : NULL;
     for (int i = 0; m && i < p->in_count; i++) {
@@ -43,7 +43,7 @@ static void map_types(mf_hlo *h, signature *s, const mf_program *p)
 
 static void set_aliases(mf_hlo *h, signature *s)
 {
-    bool *taken = h_room(h, s->out_count, sizeof *taken);
+    bool *taken = h_alloc(h, s->out_count, sizeof *taken);
     for (int i = 0; taken && i < s->in_count; i++) {
         s->alias[i] = -1;
         for (int o = 0; s->donor[i] && o < s->out_count && s->alias[i] < 0; o++)
@@ -57,10 +57,10 @@ static void set_aliases(mf_hlo *h, signature *s)
 static bool read_signature(mf_hlo *h, signature *s, const mf_program *p, const bool *donated)
 {
     *s = (signature){ .in_count = p->in_count, .out_count = p->out_count };
-    s->in = h_room(h, s->in_count, sizeof *s->in);
-    s->out = h_room(h, s->out_count, sizeof *s->out);
-    s->alias = h_room(h, s->in_count, sizeof *s->alias);
-    s->donor = h_room(h, s->in_count, sizeof *s->donor);
+    s->in = h_alloc(h, s->in_count, sizeof *s->in);
+    s->out = h_alloc(h, s->out_count, sizeof *s->out);
+    s->alias = h_alloc(h, s->in_count, sizeof *s->alias);
+    s->donor = h_alloc(h, s->in_count, sizeof *s->donor);
     if (h->error)
         return false;
     for (int i = 0; i < s->in_count; i++) {
@@ -128,7 +128,7 @@ static void put_map(mf_hlo *h, const signature *s, const mf_program *p, const mf
 {
     const mf_eqn *e = s->map;
     const mf_pmap_params *m = e->params;
-    mf_hlo_value *in = h_room(h, e->in_count, sizeof *in);
+    mf_hlo_value *in = h_alloc(h, e->in_count, sizeof *in);
     if (in)
         h_push_axis(h, m->axis_name, m->axis_size);
     for (int i = 0; in && i < e->in_count && !h->error; i++) {
@@ -160,7 +160,7 @@ static void put_return(mf_hlo *h, const signature *s, mf_hlo_value *out)
 
 static void put_main(mf_hlo *h, const signature *s, const mf_program *p)
 {
-    mf_hlo_value *in = h_room(h, s->in_count, sizeof *in), *out = h_room(h, s->out_count + 1, sizeof *out);
+    mf_hlo_value *in = h_alloc(h, s->in_count, sizeof *in), *out = h_alloc(h, s->out_count + 1, sizeof *out);
     if (!h->error)
         hlo_begin_findings(h);
     for (int i = 0; !h->error && i < s->in_count; i++)

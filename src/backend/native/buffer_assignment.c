@@ -45,8 +45,8 @@ static void visit(assignment *p, bool *done, int unit)
 
 static void order_units(assignment *p)
 {
-    bool *done = mf_build_get(p->b, (size_t)p->b->unit_count, sizeof *done);
-    p->order = mf_build_get(p->b, (size_t)p->b->unit_count, sizeof *p->order);
+    bool *done = mf_build_alloc(p->b, (size_t)p->b->unit_count, sizeof *done);
+    p->order = mf_build_alloc(p->b, (size_t)p->b->unit_count, sizeof *p->order);
     for (int u = 0; u < p->b->unit_count && !p->b->error; u++)
         visit(p, done, u);
 }
@@ -55,9 +55,9 @@ static void order_units(assignment *p)
 static void make_steps(assignment *p)
 {
     mf_native_plan *plan = p->plan;
-    plan->steps = mf_build_get(p->b, (size_t)p->order_count + (size_t)p->b->program->out_count, sizeof *plan->steps);
-    p->unit_at = mf_build_get(p->b, (size_t)p->order_count, sizeof *p->unit_at);
-    p->barriers_at = mf_build_get(p->b, (size_t)p->order_count, sizeof *p->barriers_at);
+    plan->steps = mf_build_alloc(p->b, (size_t)p->order_count + (size_t)p->b->program->out_count, sizeof *plan->steps);
+    p->unit_at = mf_build_alloc(p->b, (size_t)p->order_count, sizeof *p->unit_at);
+    p->barriers_at = mf_build_alloc(p->b, (size_t)p->order_count, sizeof *p->barriers_at);
     int barriers = 0;
     for (int i = 0; i < p->order_count && !p->b->error; i++) {
         mf_unit *u = &p->b->units[p->order[i]];
@@ -79,7 +79,7 @@ static void init_live_ranges(assignment *p)
 {
     const mf_program *program = p->b->program;
     p->var_count = program->var_count + program->out_count + p->b->own_count;
-    p->ranges = mf_build_get(p->b, (size_t)p->var_count, sizeof *p->ranges);
+    p->ranges = mf_build_alloc(p->b, (size_t)p->var_count, sizeof *p->ranges);
     for (int v = 0; v < p->var_count && !p->b->error; v++)
         p->ranges[v] = (live_range){ .root = v,
                                      .made = -1,
@@ -110,9 +110,9 @@ static void join_rows(assignment *p)
 {
     mf_native_plan *plan = p->plan;
     size_t vars = (size_t)p->var_count;
-    int *root = mf_build_get(p->b, vars, sizeof *root);
-    int64_t *shift = mf_build_get(p->b, vars, sizeof *shift), *bytes = mf_build_get(p->b, vars, sizeof *bytes);
-    bool *kept = mf_build_get(p->b, vars, sizeof *kept);
+    int *root = mf_build_alloc(p->b, vars, sizeof *root);
+    int64_t *shift = mf_build_alloc(p->b, vars, sizeof *shift), *bytes = mf_build_alloc(p->b, vars, sizeof *bytes);
+    bool *kept = mf_build_alloc(p->b, vars, sizeof *kept);
     if (p->b->error)
         return;
     for (int v = 0; v < p->var_count; v++) {
@@ -170,7 +170,7 @@ static void copy_result(assignment *p, int o)
 {
     const mf_program *program = p->b->program;
     mf_native_step *s = mf_step_new(p->b, sizeof *s, (const mf_eqn *)(const void *)program->out[o]->type);
-    int *names = mf_build_get(p->b, 2, sizeof *names);
+    int *names = mf_build_alloc(p->b, 2, sizeof *names);
     if (!s || !names)
         return;
     int made = program->var_count + o;
@@ -344,7 +344,7 @@ static int64_t find_place(const block *x, const block *blocks, const int *by_off
 
 static void place_blocks(assignment *p, block *blocks, int count)
 {
-    int *by_offset = mf_build_get(p->b, (size_t)count, sizeof *by_offset);
+    int *by_offset = mf_build_alloc(p->b, (size_t)count, sizeof *by_offset);
     sort_blocks(blocks, count);
     for (int i = 0; i < count && !p->b->error; i++) {
         blocks[i].offset = find_place(&blocks[i], blocks, by_offset, i);
@@ -389,7 +389,7 @@ static int collect_blocks(assignment *p, block *blocks)
 
 static void place_scratch(assignment *p, int64_t *offsets, int64_t head)
 {
-    block *blocks = mf_build_get(p->b, (size_t)p->var_count + (size_t)p->plan->step_count, sizeof *blocks);
+    block *blocks = mf_build_alloc(p->b, (size_t)p->var_count + (size_t)p->plan->step_count, sizeof *blocks);
     if (!blocks)
         return;
     int count = collect_blocks(p, blocks);
@@ -476,9 +476,9 @@ static void place_values(assignment *p)
     mf_native_plan *plan = p->plan;
     number_values(p);
     int64_t head = ((int64_t)plan->value_count * (int64_t)sizeof(void *) + ALIGN - 1) / ALIGN * ALIGN; /* pointers, see native.c */
-    int64_t *offsets = mf_build_get(p->b, (size_t)p->var_count, sizeof *offsets);
-    plan->values = mf_build_get(p->b, (size_t)plan->value_count, sizeof *plan->values);
-    plan->literals = mf_build_get(p->b, (size_t)plan->value_count, sizeof *plan->literals);
+    int64_t *offsets = mf_build_alloc(p->b, (size_t)p->var_count, sizeof *offsets);
+    plan->values = mf_build_alloc(p->b, (size_t)plan->value_count, sizeof *plan->values);
+    plan->literals = mf_build_alloc(p->b, (size_t)plan->value_count, sizeof *plan->literals);
     if (!p->b->error)
         place_scratch(p, offsets, head);
     for (int v = 0; v < p->var_count && !p->b->error; v++)
@@ -490,7 +490,7 @@ static void place_values(assignment *p)
 void mf_native_place(mf_build *b, const bool *donatable, mf_native_plan *plan)
 {
     assignment p = { .b = b, .plan = plan, .donatable = donatable };
-    plan->alias = mf_build_get(b, (size_t)b->program->out_count, sizeof *plan->alias);
+    plan->alias = mf_build_alloc(b, (size_t)b->program->out_count, sizeof *plan->alias);
     if (!b->error)
         order_units(&p);
     init_live_ranges(&p);

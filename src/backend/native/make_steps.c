@@ -8,7 +8,7 @@
 /* With more units dependencies are not tracked: every unit then depends on all before it, and only neighbours fuse. */
 #define TRACKED_UNITS 6000
 
-void *mf_build_get(mf_build *b, size_t count, size_t size)
+void *mf_build_alloc(mf_build *b, size_t count, size_t size)
 {
     void *p = b->error ? NULL : mf_arena_alloc(b->arena, (count + 1) * size);
     if (!p && !b->error)
@@ -18,7 +18,7 @@ void *mf_build_get(mf_build *b, size_t count, size_t size)
 
 bool mf_build_hold(mf_build *b, void (*release)(void *object), const void *object)
 {
-    mf_cleanup *h = mf_build_get(b, 1, sizeof *h);
+    mf_cleanup *h = mf_build_alloc(b, 1, sizeof *h);
     if (h) {
         *h = (mf_cleanup){ b->cleanups, release, (void *)(uintptr_t)object };
         b->cleanups = h;
@@ -30,7 +30,7 @@ bool mf_build_hold(mf_build *b, void (*release)(void *object), const void *objec
 
 void *mf_step_new(mf_build *b, size_t size, const mf_eqn *e)
 {
-    mf_native_step *s = mf_build_get(b, 1, size);
+    mf_native_step *s = mf_build_alloc(b, 1, size);
     if (s)
         s->eqn = e;
     return s;
@@ -85,7 +85,7 @@ static void store_node(mf_build *b, mf_variable *v)
 mf_variable *mf_build_own(mf_build *b, const mf_type *t, mf_eqn *producer)
 {
     const mf_program *p = b->program;
-    mf_variable *v = b->own_count < b->own_most && t ? mf_build_get(b, 1, sizeof *v) : NULL;
+    mf_variable *v = b->own_count < b->own_most && t ? mf_build_alloc(b, 1, sizeof *v) : NULL;
     if (!v)
         return NULL;
     *v = (mf_variable){ .type = t, .id = p->var_count + p->out_count + b->own_count, .producer = producer };
@@ -150,8 +150,8 @@ bool mf_build_step(mf_build *b, mf_native_step *s, mf_variable *const *in, int i
 {
     if (!s || b->error)
         return false;
-    s->in = mf_build_get(b, (size_t)in_count, sizeof *s->in);
-    s->out = mf_build_get(b, (size_t)out_count, sizeof *s->out);
+    s->in = mf_build_alloc(b, (size_t)in_count, sizeof *s->in);
+    s->out = mf_build_alloc(b, (size_t)out_count, sizeof *s->out);
     for (int i = 0; i < in_count && !b->error; i++)
         mf_build_materialise(b, in[i]);
     int unit = mf_unit_new(b);
@@ -288,7 +288,7 @@ static void build_equation(mf_build *b, const mf_eqn *e)
 static void find_only_readers(mf_build *b)
 {
     const mf_program *p = b->program;
-    int *readers = mf_build_get(b, (size_t)p->var_count, sizeof *readers);
+    int *readers = mf_build_alloc(b, (size_t)p->var_count, sizeof *readers);
     for (int i = 0; readers && i < p->eqn_count; i++)
         for (int k = 0; k < p->eqns[i]->in_count; k++) {
             int v = p->eqns[i]->in[k]->id;
@@ -305,7 +305,7 @@ static void start(mf_build *b)
     for (int i = 0; i < p->eqn_count; i++)
         b->own_most += p->eqns[i]->op == &mf_op_select_and_scatter_add;
     int vars = p->var_count + p->out_count + b->own_most;
-    b->own = mf_build_get(b, (size_t)b->own_most, sizeof *b->own);
+    b->own = mf_build_alloc(b, (size_t)b->own_most, sizeof *b->own);
     b->vars = mf_calloc((size_t)vars + 1, sizeof *b->vars);
     if (most <= TRACKED_UNITS) {
         b->words = ((size_t)most + 63) / 64;

@@ -59,7 +59,7 @@ typedef struct mf_cleanup {
     void *object;
 } mf_cleanup;
 bool mf_build_hold(mf_build *b, void (*release)(void *object), const void *object); /* false: b->error, and the object is released */
-void *mf_build_get(mf_build *b, size_t count, size_t size); /* zeroed, from the arena; NULL with b->error when memory is out */
+void *mf_build_alloc(mf_build *b, size_t count, size_t size); /* zeroed, from the arena; NULL with b->error when memory is out */
 /* Makes sure that the variable will be in memory, contiguous. False: out of memory. */
 bool mf_build_materialise(mf_build *b, mf_variable *v);
 /* Finds where a variable's elements can be read: in root's memory (which this call materialises) with this layout. */

@@ -35,7 +35,7 @@ static void reduce_variance(const mf_eqn *e, const mf_axis_env *env, const uint6
 /* Consecutive rows are taken in one slice. */
 mf_variable *collective_pick_rows(mf_builder *b, mf_variable *x, const int64_t *order, int count)
 {
-    mf_variable **parts = nested_room(b, count, sizeof *parts);
+    mf_variable **parts = nested_alloc(b, count, sizeof *parts);
     int made = 0;
     for (int i = 0, run; i < count && !b->error; i += run) {
         for (run = 1; i + run < count && (order[i] < 0 ? order[i + run] < 0 : order[i + run] == order[i] + run); run++) {
@@ -73,7 +73,7 @@ mf_variable *collective_into_groups(mf_builder *b, mf_variable *x, const mf_intl
 
 mf_variable *collective_out_of_groups(mf_builder *b, mf_variable *x, const mf_intlist *groups)
 {
-    int64_t *back = nested_room(b, groups->count, sizeof *back);
+    int64_t *back = nested_alloc(b, groups->count, sizeof *back);
     int members = 0;
     for (int i = 0; back && i < groups->count; i++)
         if (groups->at[i] >= 0) {
@@ -116,7 +116,7 @@ mf_variable *collective_part_dimension(mf_builder *b, mf_variable *x, int axis, 
  * extremum, its first member again. */
 static const mf_intlist *fill_gaps(mf_builder *b, const mf_op *op, const mf_intlist *groups, int64_t group_size)
 {
-    int64_t *full = op == &mf_op_psum ? NULL : nested_room(b, groups->count, sizeof *full);
+    int64_t *full = op == &mf_op_psum ? NULL : nested_alloc(b, groups->count, sizeof *full);
     for (int i = 0; full && i < groups->count; i++)
         full[i] = groups->at[groups->at[i] >= 0 ? i : i / (int)group_size * (int)group_size];
     return full ? mf_ints_intern(full, groups->count) : groups;
@@ -373,7 +373,7 @@ static void ppermute_transpose(mf_builder *b, const mf_eqn *e, const bool *linea
 {
     (void)linear, (void)in;
     const mf_intlist *perm = permute_of(e)->perm;
-    int64_t *inverse = nested_room(b, perm->count, sizeof *inverse);
+    int64_t *inverse = nested_alloc(b, perm->count, sizeof *inverse);
     for (int i = 0; inverse && i < perm->count; i++)
         inverse[i] = perm->at[i ^ 1];
     mf_permute_params p = { permute_of(e)->axes, inverse ? mf_ints_intern(inverse, perm->count) : NULL };
@@ -398,7 +398,7 @@ static void ppermute_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *co
         collective_refuse(c, e, "several axes can't be mapped");
         return;
     }
-    int64_t *from = nested_room(c->b, (int)c->size, sizeof *from);
+    int64_t *from = nested_alloc(c->b, (int)c->size, sizeof *from);
     for (int64_t i = 0; from && i < c->size; i++)
         from[i] = -1;
     for (int i = 0; from && i + 1 < p->perm->count; i += 2)

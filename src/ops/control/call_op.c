@@ -32,9 +32,9 @@ mf_error_object *nested_call_type(mf_type_context *c)
 void nested_call_jvp(mf_builder *b, const mf_eqn *e, mf_variable *const *in, mf_variable *const *tin, mf_variable **out, mf_variable **tout)
 {
     mf_error_object *error = NULL;
-    bool *has = nested_room(b, e->in_count, sizeof *has), *gives = nested_room(b, e->out_count, sizeof *gives);
+    bool *has = nested_alloc(b, e->in_count, sizeof *has), *gives = nested_alloc(b, e->out_count, sizeof *gives);
     nested_list operands = nested_list_new(b, 2 * e->in_count);
-    mf_variable **results = nested_room(b, 2 * e->out_count, sizeof *results);
+    mf_variable **results = nested_alloc(b, 2 * e->out_count, sizeof *results);
     if (b->error)
         return;
     for (int i = 0; i < e->in_count; i++) {
@@ -113,8 +113,8 @@ static void jit_partial_eval(mf_partial_context *c, const mf_eqn *e)
     bool *known = nested_known(c, e);
     if (!known || !nested_split(c, c->env, call_of(e)->program, known, NULL, &parts))
         return;
-    mf_variable **in = mf_partial_room(c, e->in_count + parts.residual_count, sizeof *in);
-    mf_variable **out = mf_partial_room(c, e->out_count + parts.residual_count, sizeof *out);
+    mf_variable **in = mf_partial_alloc(c, e->in_count + parts.residual_count, sizeof *in);
+    mf_variable **out = mf_partial_alloc(c, e->out_count + parts.residual_count, sizeof *out);
     if (in && out) {
         mf_builder *k = &c->known_builder, *u = &c->unknown_builder;
         int count = 0, made = parts.known_out_count;

@@ -68,7 +68,7 @@ static void emit_batched(mf_batch_context *c, const mf_eqn *e, void *params, con
         nested_fail(c->b, mf_error_new(MF_ERROR_SHAPE, "%s: more than %d maps", e->op->name, MF_MAX_RANK));
         return;
     }
-    mf_variable **moved = nested_room(c->b, e->in_count, sizeof *moved);
+    mf_variable **moved = nested_alloc(c->b, e->in_count, sizeof *moved);
     for (int i = 0; i < before->count; i++)
         dims[i + 1] = before->at[i];
     *batch = mf_ints_intern(dims, before->count + 1);

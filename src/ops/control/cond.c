@@ -54,7 +54,7 @@ static mf_error_object *cond_type_rule(mf_type_context *c)
 static bool differentiate_branches(mf_builder *b, const mf_eqn *e, const bool *has, bool *gives, mf_program **made)
 {
     mf_error_object *error = NULL;
-    bool *one = nested_room(b, e->out_count, sizeof *one);
+    bool *one = nested_alloc(b, e->out_count, sizeof *one);
     for (int round = 0; round < 2 && one; round++)
         for (int k = 0; k < branch_count(e); k++) {
             for (int o = 0; o < e->out_count; o++)
@@ -76,10 +76,10 @@ static bool differentiate_branches(mf_builder *b, const mf_eqn *e, const bool *h
 
 static void cond_jvp(mf_builder *b, const mf_eqn *e, mf_variable *const *in, mf_variable *const *tin, mf_variable **out, mf_variable **tout)
 {
-    bool *has = nested_room(b, e->in_count, sizeof *has), *gives = nested_room(b, e->out_count, sizeof *gives);
-    mf_program **made = nested_room(b, branch_count(e), sizeof *made);
+    bool *has = nested_alloc(b, e->in_count, sizeof *has), *gives = nested_alloc(b, e->out_count, sizeof *gives);
+    mf_program **made = nested_alloc(b, branch_count(e), sizeof *made);
     nested_list operands = nested_list_new(b, 2 * e->in_count);
-    mf_variable **results = nested_room(b, 2 * e->out_count, sizeof *results);
+    mf_variable **results = nested_alloc(b, 2 * e->out_count, sizeof *results);
     if (b->error)
         return;
     for (int i = 0; i < e->in_count; i++) {
@@ -114,14 +114,14 @@ static bool assign_slots(mf_partial_context *c, const nested_parts *parts, int b
     int most = 0;
     for (int k = 0; k < branches; k++)
         most += computed_residuals(&parts[k]);
-    s->types = mf_partial_room(c, most, sizeof *s->types);
-    s->of = mf_partial_room(c, branches, sizeof *s->of);
-    bool *taken = mf_partial_room(c, most, sizeof *taken);
+    s->types = mf_partial_alloc(c, most, sizeof *s->types);
+    s->of = mf_partial_alloc(c, branches, sizeof *s->of);
+    bool *taken = mf_partial_alloc(c, most, sizeof *taken);
     if (!s->types || !s->of || !taken)
         return false;
     for (int k = 0; k < branches; k++) {
         int n = computed_residuals(&parts[k]);
-        if (!(s->of[k] = mf_partial_room(c, n, sizeof *s->of[k])))
+        if (!(s->of[k] = mf_partial_alloc(c, n, sizeof *s->of[k])))
             return false;
         for (int i = 0; i < s->count; i++)
             taken[i] = false;
@@ -146,9 +146,9 @@ static mf_program *known_branch(mf_partial_context *c, const mf_eqn *e, const bo
     mf_builder b;
     mf_error_object *error = NULL;
     mf_builder_init(&b, c->env);
-    mf_variable **all = nested_room(&b, e->in_count, sizeof *all), **in = nested_room(&b, e->in_count, sizeof *in);
-    mf_variable **made = nested_room(&b, p->known->out_count, sizeof *made),
-                **out = nested_room(&b, p->known_out_count + s->count, sizeof *out);
+    mf_variable **all = nested_alloc(&b, e->in_count, sizeof *all), **in = nested_alloc(&b, e->in_count, sizeof *in);
+    mf_variable **made = nested_alloc(&b, p->known->out_count, sizeof *made),
+                **out = nested_alloc(&b, p->known_out_count + s->count, sizeof *out);
     for (int i = 1; i < e->in_count && !b.error; i++)
         if (known[i])
             all[i - 1] = mf_builder_input(&b, e->in[i]->type);
@@ -177,9 +177,9 @@ static mf_program *unknown_branch(mf_partial_context *c, const mf_eqn *e, const 
     mf_error_object *error = NULL;
     int count = 0, made = 0;
     mf_builder_init(&b, c->env);
-    mf_variable **all = nested_room(&b, e->in_count, sizeof *all), **slot = nested_room(&b, s->count, sizeof *slot);
-    mf_variable **in = nested_room(&b, e->in_count + p->residual_count, sizeof *in),
-                **out = nested_room(&b, p->unknown->out_count, sizeof *out);
+    mf_variable **all = nested_alloc(&b, e->in_count, sizeof *all), **slot = nested_alloc(&b, s->count, sizeof *slot);
+    mf_variable **in = nested_alloc(&b, e->in_count + p->residual_count, sizeof *in),
+                **out = nested_alloc(&b, p->unknown->out_count, sizeof *out);
     for (int i = 0; i < s->count && !b.error; i++)
         slot[i] = mf_builder_input(&b, s->types[i]);
     for (int pass = 0; pass < 2 && !b.error; pass++)
@@ -202,7 +202,7 @@ static mf_program *unknown_branch(mf_partial_context *c, const mf_eqn *e, const 
 /* An output that is unknown in any branch is made unknown in all. */
 static bool split_branches(mf_partial_context *c, const mf_eqn *e, const bool *known, nested_parts *parts)
 {
-    bool *force = mf_partial_room(c, e->out_count, sizeof *force);
+    bool *force = mf_partial_alloc(c, e->out_count, sizeof *force);
     for (int round = 0; round < 2 && force; round++)
         for (int k = 0; k < branch_count(e); k++) {
             if (!nested_split(c, c->env, branch(e, k), known + 1, force, &parts[k]))
@@ -219,8 +219,8 @@ static void emit_known(mf_partial_context *c, const mf_eqn *e, const bool *known
                        mf_variable **out)
 {
     int branches = branch_count(e), count = 0;
-    mf_program **made = mf_partial_room(c, branches, sizeof *made);
-    mf_variable **in = mf_partial_room(c, e->in_count, sizeof *in);
+    mf_program **made = mf_partial_alloc(c, branches, sizeof *made);
+    mf_variable **in = mf_partial_alloc(c, e->in_count, sizeof *in);
     bool good = made && in && parts[0].known_out_count + s->count > 0;
     for (int k = 0; good && k < branches; k++)
         good = (made[k] = known_branch(c, e, known, &parts[k], s, s->of[k]));
@@ -236,9 +236,9 @@ static void emit_unknown(mf_partial_context *c, const mf_eqn *e, const bool *kno
                          mf_variable **out)
 {
     int branches = branch_count(e), count = 0;
-    mf_program **made = mf_partial_room(c, branches, sizeof *made);
-    mf_variable **in = mf_partial_room(c, e->in_count + s->count, sizeof *in);
-    bool *forwarded = mf_partial_room(c, e->in_count, sizeof *forwarded);
+    mf_program **made = mf_partial_alloc(c, branches, sizeof *made);
+    mf_variable **in = mf_partial_alloc(c, e->in_count + s->count, sizeof *in);
+    bool *forwarded = mf_partial_alloc(c, e->in_count, sizeof *forwarded);
     bool good = made && in && forwarded && parts[0].unknown->out_count > 0;
     for (int k = 0; good && k < branches; k++)
         for (int r = 0; r < parts[k].residual_count; r++)
@@ -264,7 +264,7 @@ static void cond_partial_eval(mf_partial_context *c, const mf_eqn *e)
 {
     slots s = { 0 };
     bool *known = nested_known(c, e);
-    nested_parts *parts = mf_partial_room(c, branch_count(e), sizeof *parts);
+    nested_parts *parts = mf_partial_alloc(c, branch_count(e), sizeof *parts);
     if (!known || !parts)
         return;
     if (!known[0]) {
@@ -272,7 +272,7 @@ static void cond_partial_eval(mf_partial_context *c, const mf_eqn *e)
         return;
     }
     if (split_branches(c, e, known, parts) && assign_slots(c, parts, branch_count(e), &s)) {
-        mf_variable **out = mf_partial_room(c, e->out_count + s.count, sizeof *out);
+        mf_variable **out = mf_partial_alloc(c, e->out_count + s.count, sizeof *out);
         if (out) {
             emit_known(c, e, known, parts, &s, out);
             nested_set_known(c, e, parts, out);
@@ -290,7 +290,7 @@ static void cond_partial_eval(mf_partial_context *c, const mf_eqn *e)
 static bool transpose_branches(mf_builder *b, const mf_eqn *e, const bool *linear, const bool *has, bool *gives, mf_program **made)
 {
     mf_error_object *error = NULL;
-    bool *one = nested_room(b, e->in_count, sizeof *one);
+    bool *one = nested_alloc(b, e->in_count, sizeof *one);
     for (int round = 0; round < 2 && one; round++)
         for (int k = 0; k < branch_count(e); k++) {
             for (int i = 0; i + 1 < e->in_count; i++)
@@ -313,10 +313,10 @@ static bool transpose_branches(mf_builder *b, const mf_eqn *e, const bool *linea
 static void cond_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_variable *const *in, mf_variable *const *ct,
                            mf_variable **ct_in)
 {
-    bool *has = nested_room(b, e->out_count, sizeof *has), *gives = nested_room(b, e->in_count, sizeof *gives);
-    mf_program **made = nested_room(b, branch_count(e), sizeof *made);
+    bool *has = nested_alloc(b, e->out_count, sizeof *has), *gives = nested_alloc(b, e->in_count, sizeof *gives);
+    mf_program **made = nested_alloc(b, branch_count(e), sizeof *made);
     nested_list operands = nested_list_new(b, e->in_count + e->out_count);
-    mf_variable **results = nested_room(b, e->in_count, sizeof *results);
+    mf_variable **results = nested_alloc(b, e->in_count, sizeof *results);
     if (b->error)
         return;
     for (int i = 0; i < e->in_count; i++)
@@ -383,7 +383,7 @@ static bool cond_dce(const mf_eqn *e, const bool *used_out, bool *used_in, const
 static bool batch_branches(mf_batch_context *c, const mf_eqn *e, const int *in_axis, int *out_axis, mf_program **made)
 {
     mf_error_object *error = NULL;
-    int *one = nested_room(c->b, e->out_count, sizeof *one);
+    int *one = nested_alloc(c->b, e->out_count, sizeof *one);
     for (int round = 0; round < 2 && one; round++)
         for (int k = 0; k < branch_count(e); k++) {
             for (int o = 0; o < e->out_count; o++)
@@ -413,7 +413,7 @@ static mf_variable *pick(mf_builder *b, mf_variable *index, mf_variable *x, mf_v
 static void select_branches(mf_batch_context *c, const mf_eqn *e, mf_program **made, mf_variable *index, mf_variable *const *in,
                             mf_variable **out)
 {
-    mf_variable **one = nested_room(c->b, e->out_count, sizeof *one);
+    mf_variable **one = nested_alloc(c->b, e->out_count, sizeof *one);
     for (int k = 0; k < branch_count(e) && !c->b->error; k++) {
         mf_inline(c->b, made[k], in + 1, k ? one : out);
         for (int o = 0; o < e->out_count && k && !c->b->error; o++)
@@ -423,7 +423,7 @@ static void select_branches(mf_batch_context *c, const mf_eqn *e, mf_program **m
 
 static void cond_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *const *in, const int *in_axis, mf_variable **out, int *out_axis)
 {
-    mf_program **made = nested_room(c->b, branch_count(e), sizeof *made);
+    mf_program **made = nested_alloc(c->b, branch_count(e), sizeof *made);
     for (int o = 0; o < e->out_count; o++)
         out_axis[o] = in_axis[0] >= 0 ? 0 : -1;
     if (!made || !batch_branches(c, e, in_axis, out_axis, made)) {
@@ -487,8 +487,8 @@ MF_HLO_RULE(cond_hlo)
     mf_hlo_value last = h_full(h, scalar, p->branches.count - 1);
     mf_hlo_value index = h_op(h, "clamp", scalar, (mf_hlo_value[]){ h_full(h, scalar, 0), in[0], last }, 3, NULL);
     index = h_agreed_branch(h, e, index);
-    mf_hlo_value *results = h_room(h, e->out_count + 1, sizeof *results);
-    mf_hlo_value *all = h_room(h, e->out_count + 1, sizeof *all), found = { 0, NULL };
+    mf_hlo_value *results = h_alloc(h, e->out_count + 1, sizeof *results);
+    mf_hlo_value *all = h_alloc(h, e->out_count + 1, sizeof *all), found = { 0, NULL };
     if (!results || !all)
         return;
     for (int o = 0; o < e->out_count; o++)

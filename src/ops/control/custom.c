@@ -55,7 +55,7 @@ static bool check_captures(mf_builder *b, const mf_eqn *e, mf_variable *const *t
 static const mf_type **primal_types(mf_builder *b, const mf_eqn *e)
 {
     int first = (int)custom_of(e)->consts;
-    const mf_type **types = nested_room(b, e->in_count, sizeof *types);
+    const mf_type **types = nested_alloc(b, e->in_count, sizeof *types);
     for (int i = first; types && i < e->in_count; i++)
         types[i - first] = e->in[i]->type;
     return types;
@@ -67,7 +67,7 @@ static void inline_jvp(mf_builder *b, const mf_eqn *e, const mf_program *p, mf_v
                        mf_variable **out, mf_variable **tout)
 {
     int first = (int)custom_of(e)->consts, count = 0;
-    mf_variable **operands = nested_room(b, 2 * e->in_count, sizeof *operands), **results = nested_room(b, p->out_count, sizeof *results);
+    mf_variable **operands = nested_alloc(b, 2 * e->in_count, sizeof *operands), **results = nested_alloc(b, p->out_count, sizeof *results);
     if (b->error)
         return;
     for (int i = first; i < e->in_count; i++)
@@ -189,7 +189,7 @@ static mf_program *sum_shared(const batched_rule *r, mf_program *p, const bool *
 {
     mf_builder b;
     mf_builder_init(&b, r->rule.env);
-    mf_variable **in = nested_room(&b, p->in_count, sizeof *in), **out = nested_room(&b, p->out_count, sizeof *out);
+    mf_variable **in = nested_alloc(&b, p->in_count, sizeof *in), **out = nested_alloc(&b, p->out_count, sizeof *out);
     for (int i = 0; i < p->in_count && !b.error; i++)
         in[i] = mf_builder_input(&b, p->in[i]->type);
     if (!b.error)
@@ -309,7 +309,7 @@ const mf_op mf_op_custom_jvp_call = {
 /* The types of the residuals, then those of the cotangents. */
 static const mf_type **backward_types(mf_builder *b, const mf_eqn *e, const mf_program *forward, int *count)
 {
-    const mf_type **types = nested_room(b, forward->out_count, sizeof *types);
+    const mf_type **types = nested_alloc(b, forward->out_count, sizeof *types);
     *count = 0;
     for (int r = e->out_count; types && r < forward->out_count; r++)
         types[(*count)++] = forward->out[r]->type;
@@ -323,7 +323,7 @@ static void emit_linear(mf_builder *b, const mf_eqn *e, mf_program *backward, in
                         mf_variable *const *tin, mf_variable **tout)
 {
     int first = (int)custom_of(e)->consts, count = 0, outs = backward->in_count - residuals;
-    mf_variable **in = nested_room(b, residuals + e->in_count, sizeof *in), **out = nested_room(b, outs, sizeof *out);
+    mf_variable **in = nested_alloc(b, residuals + e->in_count, sizeof *in), **out = nested_alloc(b, outs, sizeof *out);
     mf_custom_linear_params p = { backward, residuals };
     if (b->error)
         return;
@@ -343,7 +343,7 @@ static void run_forward(mf_builder *b, const mf_eqn *e, const mf_program *forwar
     mf_error_object *error = NULL;
     int count;
     const mf_type **types = backward_types(b, e, forward, &count);
-    mf_variable **results = nested_room(b, forward->out_count, sizeof *results);
+    mf_variable **results = nested_alloc(b, forward->out_count, sizeof *results);
     if (b->error)
         return;
     mf_inline(b, forward, in + custom_of(e)->consts, results);
@@ -435,7 +435,7 @@ static void linear_transpose(mf_builder *b, const mf_eqn *e, const bool *linear,
 {
     const mf_program *backward = linear_of(e)->backward;
     int residuals = (int)linear_of(e)->residuals;
-    mf_variable **operands = nested_room(b, backward->in_count, sizeof *operands);
+    mf_variable **operands = nested_alloc(b, backward->in_count, sizeof *operands);
     for (int r = 0; operands && r < residuals; r++) {
         operands[r] = linear[r] ? NULL : in[r];
         if (linear[r])
@@ -453,8 +453,8 @@ static void linear_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *cons
     const mf_program *backward = linear_of(e)->backward;
     mf_error_object *error = NULL;
     int residuals = (int)linear_of(e)->residuals;
-    int *axis = nested_room(c->b, backward->in_count, sizeof *axis), *given = nested_room(c->b, backward->out_count, sizeof *given);
-    mf_variable **operands = nested_room(c->b, e->in_count, sizeof *operands);
+    int *axis = nested_alloc(c->b, backward->in_count, sizeof *axis), *given = nested_alloc(c->b, backward->out_count, sizeof *given);
+    mf_variable **operands = nested_alloc(c->b, e->in_count, sizeof *operands);
     if (c->b->error)
         return;
     for (int i = 0; i < e->in_count; i++)

@@ -3,7 +3,7 @@
 
 const char *const nested_no_samples[] = { NULL };
 
-void *nested_room(mf_builder *b, int count, size_t size)
+void *nested_alloc(mf_builder *b, int count, size_t size)
 {
     void *at = b->error ? NULL : mf_arena_alloc(&b->program->arena, ((size_t)count + 1) * size);
     if (!at)
@@ -44,7 +44,7 @@ mf_error_object *nested_check_results(const mf_type_context *c, const mf_program
 
 /* ---- emitting */
 
-nested_list nested_list_new(mf_builder *b, int capacity) { return (nested_list){ .at = nested_room(b, capacity, sizeof(mf_variable *)) }; }
+nested_list nested_list_new(mf_builder *b, int capacity) { return (nested_list){ .at = nested_alloc(b, capacity, sizeof(mf_variable *)) }; }
 
 void nested_put(nested_list *l, mf_variable *v)
 {
@@ -57,8 +57,8 @@ mf_program *nested_rewire(const mf_program *p, const mf_axis_env *env, const int
 {
     mf_builder b;
     mf_builder_init(&b, env);
-    mf_variable **in = nested_room(&b, p->in_count, sizeof *in), **all = nested_room(&b, p->out_count, sizeof *all);
-    mf_variable **results = nested_room(&b, out_count, sizeof *results);
+    mf_variable **in = nested_alloc(&b, p->in_count, sizeof *in), **all = nested_alloc(&b, p->out_count, sizeof *all);
+    mf_variable **results = nested_alloc(&b, out_count, sizeof *results);
     for (int i = 0; i < in_count && in; i++) {
         mf_variable *v = mf_builder_input(&b, order[i] >= 0 ? p->in[order[i]]->type : extra[-1 - order[i]]);
         if (order[i] >= 0)
@@ -75,7 +75,7 @@ mf_program *nested_rewire(const mf_program *p, const mf_axis_env *env, const int
 
 bool *nested_known(mf_partial_context *c, const mf_eqn *e)
 {
-    bool *known = mf_partial_room(c, e->in_count, sizeof *known);
+    bool *known = mf_partial_alloc(c, e->in_count, sizeof *known);
     for (int i = 0; known && i < e->in_count; i++)
         known[i] = mf_partial_is_known(c, e->in[i]);
     return known;
@@ -101,8 +101,8 @@ static bool forward_residuals(mf_partial_context *c, nested_parts *parts, const 
 {
     mf_program *k = parts->known;
     int outs = 0, ins = 0;
-    int *out = mf_partial_room(c, k->out_count, sizeof *out), *in = mf_partial_room(c, k->in_count, sizeof *in);
-    bool *used_out = mf_partial_room(c, k->out_count, sizeof *used_out), *used_in = mf_partial_room(c, k->in_count, sizeof *used_in);
+    int *out = mf_partial_alloc(c, k->out_count, sizeof *out), *in = mf_partial_alloc(c, k->in_count, sizeof *in);
+    bool *used_out = mf_partial_alloc(c, k->out_count, sizeof *used_out), *used_in = mf_partial_alloc(c, k->in_count, sizeof *used_in);
     if (mf_partial_failed(c))
         return false;
     for (int o = 0; o < k->out_count; o++) {
@@ -136,9 +136,9 @@ bool nested_split(mf_partial_context *c, const mf_axis_env *env, const mf_progra
 {
     mf_partial_result r;
     mf_error_object *error = NULL;
-    *parts = (nested_parts){ .known_out = mf_partial_room(c, p->out_count, sizeof(bool)) };
-    int *position = mf_partial_room(c, p->in_count, sizeof *position), count = 0;
-    parts->known_from = mf_partial_room(c, p->in_count, sizeof *parts->known_from);
+    *parts = (nested_parts){ .known_out = mf_partial_alloc(c, p->out_count, sizeof(bool)) };
+    int *position = mf_partial_alloc(c, p->in_count, sizeof *position), count = 0;
+    parts->known_from = mf_partial_alloc(c, p->in_count, sizeof *parts->known_from);
     if (mf_partial_failed(c))
         return false;
     for (int i = 0; i < p->in_count; i++)
@@ -153,7 +153,7 @@ bool nested_split(mf_partial_context *c, const mf_axis_env *env, const mf_progra
     parts->residual_count = r.residual_count;
     for (int o = 0; o < p->out_count; o++)
         parts->known_out_count += parts->known_out[o];
-    parts->forward = mf_partial_room(c, r.residual_count, sizeof *parts->forward);
+    parts->forward = mf_partial_alloc(c, r.residual_count, sizeof *parts->forward);
     if (parts->forward && forward_residuals(c, parts, position))
         return true;
     nested_parts_drop(parts);
@@ -187,9 +187,9 @@ void nested_transpose_call(mf_builder *b, const nested_call *like, const mf_eqn 
 {
     nested_call call = *like;
     mf_error_object *error = NULL;
-    bool *has = nested_room(b, e->out_count, sizeof *has), *gives = nested_room(b, e->in_count, sizeof *gives);
+    bool *has = nested_alloc(b, e->out_count, sizeof *has), *gives = nested_alloc(b, e->in_count, sizeof *gives);
     nested_list operands = nested_list_new(b, e->in_count + e->out_count);
-    mf_variable **results = nested_room(b, e->in_count, sizeof *results);
+    mf_variable **results = nested_alloc(b, e->in_count, sizeof *results);
     if (b->error)
         return;
     for (int i = 0; i < e->in_count; i++)

@@ -13,7 +13,7 @@
 #include "transform/transform.h"
 
 /* Zeroed, with room for one element more; NULL after failing the builder. */
-void *nested_room(mf_builder *b, int count, size_t size);
+void *nested_alloc(mf_builder *b, int count, size_t size);
 void nested_fail(mf_builder *b, mf_error_object *e);
 
 /* ---- types; weak flags are ignored */

@@ -102,9 +102,9 @@ static void pmap_jvp(mf_builder *b, const mf_eqn *e, mf_variable *const *in, mf_
 {
     const mf_pmap_params *m = map_of(e);
     mf_error_object *error = NULL;
-    bool *has = nested_room(b, e->in_count, sizeof *has), *gives = nested_room(b, e->out_count, sizeof *gives);
+    bool *has = nested_alloc(b, e->in_count, sizeof *has), *gives = nested_alloc(b, e->out_count, sizeof *gives);
     nested_list operands = nested_list_new(b, 2 * e->in_count);
-    mf_variable **results = nested_room(b, 2 * e->out_count, sizeof *results);
+    mf_variable **results = nested_alloc(b, 2 * e->out_count, sizeof *results);
     if (b->error)
         return;
     axes in_axes = axes_new(&b->program->arena, 2 * e->in_count), out_axes = axes_new(&b->program->arena, 2 * e->out_count);
@@ -140,7 +140,7 @@ static void pmap_emit_known(mf_partial_context *c, const mf_eqn *e, const nested
 {
     const mf_pmap_params *m = map_of(e);
     axes in_axes = axes_new(&c->arena, parts->known_in_count), out_axes = axes_new(&c->arena, parts->known->out_count);
-    mf_variable **in = mf_partial_room(c, e->in_count, sizeof *in);
+    mf_variable **in = mf_partial_alloc(c, e->in_count, sizeof *in);
     if (!in)
         return;
     for (int i = 0; i < parts->known_in_count; i++)
@@ -162,7 +162,7 @@ static void pmap_emit_unknown(mf_partial_context *c, const mf_eqn *e, const bool
     const mf_pmap_params *m = map_of(e);
     int full = e->in_count + parts->residual_count, count = 0, made_at = parts->known_out_count;
     axes in_axes = axes_new(&c->arena, full), out_axes = axes_new(&c->arena, parts->unknown->out_count);
-    mf_variable **in = mf_partial_room(c, full, sizeof *in);
+    mf_variable **in = mf_partial_alloc(c, full, sizeof *in);
     if (!in)
         return;
     for (int r = 0; r < parts->residual_count; r++) {
@@ -189,7 +189,7 @@ static void pmap_partial_eval(mf_partial_context *c, const mf_eqn *e)
     bool *known = nested_known(c, e);
     if (!known || !nested_split(c, inner_env(map_of(e), c->env), map_of(e)->program, known, NULL, &parts))
         return;
-    mf_variable **out = mf_partial_room(c, e->out_count + parts.residual_count, sizeof *out);
+    mf_variable **out = mf_partial_alloc(c, e->out_count + parts.residual_count, sizeof *out);
     if (out) {
         pmap_emit_known(c, e, &parts, out);
         nested_set_known(c, e, &parts, out);
@@ -220,7 +220,7 @@ static mf_program *sum_unmapped_cotangents(const mf_pmap_params *m, const mf_pro
 {
     mf_builder b;
     mf_builder_init(&b, env);
-    mf_variable **in = nested_room(&b, t->in_count, sizeof *in), **out = nested_room(&b, t->out_count, sizeof *out);
+    mf_variable **in = nested_alloc(&b, t->in_count, sizeof *in), **out = nested_alloc(&b, t->out_count, sizeof *out);
     const mf_namelist *names = mf_names_intern(&m->axis_name, 1);
     mf_collective_params sum = { names, mf_ints_intern(NULL, 0), 0 };
     for (int i = 0; i < t->in_count && !b.error; i++)
@@ -256,9 +256,9 @@ static void pmap_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, m
                            mf_variable **ct_in)
 {
     mf_pmap_params m = *map_of(e);
-    bool *has = nested_room(b, e->out_count, sizeof *has), *gives = nested_room(b, e->in_count, sizeof *gives);
+    bool *has = nested_alloc(b, e->out_count, sizeof *has), *gives = nested_alloc(b, e->in_count, sizeof *gives);
     nested_list operands = nested_list_new(b, e->in_count + e->out_count);
-    mf_variable **results = nested_room(b, e->in_count, sizeof *results);
+    mf_variable **results = nested_alloc(b, e->in_count, sizeof *results);
     if (b->error)
         return;
     axes in_axes = axes_new(&b->program->arena, e->in_count + e->out_count), out_axes = axes_new(&b->program->arena, e->in_count);
@@ -336,7 +336,7 @@ static void pmap_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *const 
 {
     const mf_pmap_params *m = map_of(e);
     mf_error_object *error = NULL;
-    int *inner_in = nested_room(c->b, e->in_count, sizeof *inner_in);
+    int *inner_in = nested_alloc(c->b, e->in_count, sizeof *inner_in);
     if (c->b->error)
         return;
     axes in_axes = axes_new(&c->b->program->arena, e->in_count), out_axes = axes_new(&c->b->program->arena, e->out_count);
@@ -428,7 +428,7 @@ static mf_hlo_value gathered(mf_hlo *h, const mf_eqn *e, int o, mf_hlo_value row
 MF_HLO_RULE(pmap_hlo)
 {
     const mf_pmap_params *m = map_of(e);
-    mf_hlo_value *rows = h_room(h, e->in_count, sizeof *rows), *results = h_room(h, e->out_count, sizeof *results);
+    mf_hlo_value *rows = h_alloc(h, e->in_count, sizeof *rows), *results = h_alloc(h, e->out_count, sizeof *results);
     if (m->local->count)
         h_fail(h, mf_error_new_at(e->address, MF_ERROR_ARGUMENT, "pmap has no StableHLO where this process has a part of the map"));
     if (!rows || !results || h_failed(h))

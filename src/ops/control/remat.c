@@ -20,9 +20,9 @@ static mf_program *recompute(mf_partial_context *c, const mf_program *p, const b
     mf_builder b;
     mf_error_object *error = NULL;
     mf_builder_init(&b, c->env);
-    mf_variable **all = nested_room(&b, p->in_count, sizeof *all), **out = nested_room(&b, parts->unknown->out_count, sizeof *out);
-    mf_variable **in = nested_room(&b, p->in_count + parts->residual_count + kept->count, sizeof *in);
-    mf_variable **made = nested_room(&b, kept->again->out_count, sizeof *made);
+    mf_variable **all = nested_alloc(&b, p->in_count, sizeof *all), **out = nested_alloc(&b, parts->unknown->out_count, sizeof *out);
+    mf_variable **in = nested_alloc(&b, p->in_count + parts->residual_count + kept->count, sizeof *in);
+    mf_variable **made = nested_alloc(&b, kept->again->out_count, sizeof *made);
     int count = 0, residual = 0;
     for (int pass = 0; pass < 2 && !b.error; pass++)
         for (int i = 0; i < p->in_count; i++)
@@ -50,7 +50,7 @@ static mf_program *recompute(mf_partial_context *c, const mf_program *p, const b
 /* out: the known results, then the saved values. */
 static void emit_known(mf_partial_context *c, const mf_eqn *e, const nested_parts *parts, const mf_kept *kept, mf_variable **out)
 {
-    mf_variable **in = mf_partial_room(c, e->in_count, sizeof *in);
+    mf_variable **in = mf_partial_alloc(c, e->in_count, sizeof *in);
     if (!in)
         return;
     nested_known_operands(c, e, parts, in);
@@ -65,8 +65,8 @@ static void emit_unknown(mf_partial_context *c, const mf_eqn *e, const bool *kno
 {
     mf_program *again = recompute(c, remat_of(e)->program, known, parts, kept), *u;
     int operands = e->in_count + kept->count, count = 0, position = 0;
-    mf_variable **in = mf_partial_room(c, operands, sizeof *in), **out = mf_partial_room(c, e->out_count, sizeof *out);
-    bool *used_in = mf_partial_room(c, operands, sizeof *used_in), *used_out = mf_partial_room(c, e->out_count, sizeof *used_out);
+    mf_variable **in = mf_partial_alloc(c, operands, sizeof *in), **out = mf_partial_alloc(c, e->out_count, sizeof *out);
+    bool *used_in = mf_partial_alloc(c, operands, sizeof *used_in), *used_out = mf_partial_alloc(c, e->out_count, sizeof *used_out);
     mf_error_object *error = NULL;
     if (!again || !in || !out || !used_in || !used_out)
         goto done;
@@ -103,7 +103,7 @@ static void remat_partial_eval(mf_partial_context *c, const mf_eqn *e)
     if (!known || !nested_split(c, c->env, remat_of(e)->program, known, NULL, &parts))
         return;
     if (mf_keep_by_policy(parts.known, c->env, remat_of(e)->policy, remat_of(e)->names, parts.known_out_count, &kept, &error)) {
-        mf_variable **made = mf_partial_room(c, kept.known->out_count, sizeof *made);
+        mf_variable **made = mf_partial_alloc(c, kept.known->out_count, sizeof *made);
         if (made)
             emit_known(c, e, &parts, &kept, made);
         if (made && !mf_partial_failed(c))
@@ -140,7 +140,7 @@ static const char *const remat_samples[] = {
 MF_HLO_RULE(remat_hlo)
 {
     const mf_remat_params *p = e->params;
-    mf_hlo_value *held = h_room(h, e->in_count, sizeof *held);
+    mf_hlo_value *held = h_alloc(h, e->in_count, sizeof *held);
     for (int i = 0; held && i < e->in_count; i++)
         held[i] = in[i];
     if (held && p->prevent_cse && p->differentiated && e->in_count)

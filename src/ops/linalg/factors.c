@@ -172,8 +172,8 @@ MF_JVP_RULE(qr_jvp)
         return;
     }
     mf_variable *q = out[0], *r = out[1], *da = e_convert_type(b, tin[0], mf_type_strong(t));
-    mf_variable *x = e_triangular_solve(b, r, da, (mf_solve_params){ 0 }), *y = e_matmul(b, e_turned(b, q, true), x);
-    mf_variable *low = e_only_where(b, &mf_op_gt, y), *d = e_sub(b, low, e_turned(b, low, true));
+    mf_variable *x = e_triangular_solve(b, r, da, (mf_solve_params){ 0 }), *y = e_matmul(b, e_matrix_transpose(b, q, true), x);
+    mf_variable *low = e_only_where(b, &mf_op_gt, y), *d = e_sub(b, low, e_matrix_transpose(b, low, true));
     if (mf_dtype_is_complex(t->dtype)) {
         mf_variable *diagonal = e_only_where(b, &mf_op_eq, y);
         d = e_add(b, d, e_sub(b, diagonal, as_dtype_of(b, e_real_part(b, diagonal), diagonal)));
@@ -253,8 +253,8 @@ MF_JVP_RULE(eigh_jvp)
 {
     mf_copy_eqn(b, e, in, out);
     mf_variable *w = out[0], *v = out[1], *da = e_convert_type(b, tin[0], v->type);
-    da = e_scale(b, e_add(b, da, e_turned(b, da, true)), 0.5);
-    mf_variable *inside = e_matmul(b, e_turned(b, v, true), e_matmul(b, da, v));
+    da = e_scale(b, e_add(b, da, e_matrix_transpose(b, da, true)), 0.5);
+    mf_variable *inside = e_matmul(b, e_matrix_transpose(b, v, true), e_matmul(b, da, v));
     mf_variable *gap = e_sub(b, broadcast_vector(b, w, v, false), broadcast_vector(b, w, v, true));
     mf_variable *f = reciprocal_but(b, e_where_row(b, &mf_op_eq, v), gap);
     tout[0] = e_real_part(b, e_diagonal(b, inside));
@@ -341,7 +341,7 @@ static mf_error_object *svd_type(mf_type_context *c)
 /* The component of the derivative of u's columns outside their span: (dA v - u u^H dA v) / s. */
 static mf_variable *outside(mf_builder *b, mf_variable *u, mf_variable *dav, mf_variable *s)
 {
-    mf_variable *rest = e_sub(b, dav, e_matmul(b, u, e_matmul(b, e_turned(b, u, true), dav)));
+    mf_variable *rest = e_sub(b, dav, e_matmul(b, u, e_matmul(b, e_matrix_transpose(b, u, true), dav)));
     return e_div(b, rest, as_dtype_of(b, broadcast_vector(b, s, rest, false), rest));
 }
 
@@ -350,15 +350,16 @@ static mf_variable *outside(mf_builder *b, mf_variable *u, mf_variable *dav, mf_
  * diagonal of complex matrices: Z.-Q. Wan, S.-X. Zhang, arXiv:1909.02659. The vectors of equal singular values have no derivative. */
 static void svd_tangents(mf_builder *b, mf_variable *da, mf_variable *s, mf_variable *u, mf_variable *vt, mf_variable **tout)
 {
-    mf_variable *v = e_turned(b, vt, true), *dav = e_matmul(b, da, v), *k = e_matmul(b, e_turned(b, u, true), dav);
+    mf_variable *v = e_matrix_transpose(b, vt, true), *dav = e_matmul(b, da, v), *k = e_matmul(b, e_matrix_transpose(b, u, true), dav);
     mf_variable *row = broadcast_vector(b, s, k, false), *column = broadcast_vector(b, s, k, true),
                 *diagonal = e_where_row(b, &mf_op_eq, k);
     mf_variable *ks = e_mul(b, k, as_dtype_of(b, row, k)), *sk = e_mul(b, k, as_dtype_of(b, column, k));
     mf_variable *f = as_dtype_of(b, reciprocal_but(b, diagonal, e_mul(b, e_add(b, row, column), e_sub(b, row, column))), k);
-    mf_variable *du = e_mul(b, f, e_add(b, ks, e_turned(b, ks, true))), *dv = e_mul(b, f, e_add(b, sk, e_turned(b, sk, true)));
+    mf_variable *du = e_mul(b, f, e_add(b, ks, e_matrix_transpose(b, ks, true))),
+                *dv = e_mul(b, f, e_add(b, sk, e_matrix_transpose(b, sk, true)));
     if (mf_dtype_is_complex(k->type->dtype)) {
         mf_variable *inverse = reciprocal_but(b, e_compare(b, &mf_op_eq, row, e_zeros_like(b, row)), row);
-        mf_variable *turn = e_mul(b, e_scale(b, e_sub(b, k, e_turned(b, k, true)), 0.5), as_dtype_of(b, inverse, k));
+        mf_variable *turn = e_mul(b, e_scale(b, e_sub(b, k, e_matrix_transpose(b, k, true)), 0.5), as_dtype_of(b, inverse, k));
         du = e_add(b, du, e_only_where(b, &mf_op_eq, turn));
     }
     tout[0] = e_real_part(b, e_diagonal(b, k));
@@ -367,9 +368,9 @@ static void svd_tangents(mf_builder *b, mf_variable *da, mf_variable *s, mf_vari
     if (rows_of(u->type) > columns_of(u->type))
         du = e_add(b, du, outside(b, u, dav, s));
     if (rows_of(v->type) > columns_of(v->type))
-        dv = e_add(b, dv, outside(b, v, e_matmul(b, e_turned(b, da, true), u), s));
+        dv = e_add(b, dv, outside(b, v, e_matmul(b, e_matrix_transpose(b, da, true), u), s));
     tout[1] = du;
-    tout[2] = e_turned(b, dv, true);
+    tout[2] = e_matrix_transpose(b, dv, true);
 }
 
 MF_JVP_RULE(svd_jvp)

@@ -118,20 +118,20 @@ static void turn(mf_dtype dtype, int rows, int columns, const void *in, void *ou
 }
 
 /* One allocation that is divided into pieces. */
-typedef struct room {
+typedef struct workspace {
     char *at;
     size_t used, size;
-} room;
+} workspace;
 
 static size_t whole(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
-static bool room_get(room *r, size_t size)
+static bool workspace_alloc(workspace *r, size_t size)
 {
-    *r = (room){ mf_alloc(size + 64), 0, size };
+    *r = (workspace){ mf_alloc(size + 64), 0, size };
     return r->at;
 }
 
-static void *room_cut(room *r, size_t bytes)
+static void *workspace_cut(workspace *r, size_t bytes)
 {
     void *p = r->at + r->used;
     r->used += whole(bytes);
@@ -186,7 +186,7 @@ mf_error_object *mf_lapack_qr(mf_dtype dtype, int m, int n, bool full, const voi
     int least = m < n ? m : n, count = full ? m : least, most = n > count ? n : count, query = -1, info = 0;
     size_t size = (size_t)size_of(dtype);
     char first[2][16];
-    room space = { 0 };
+    workspace space = { 0 };
     if (m == 0)
         return NULL;
     CALL(geqrf, GEQRF, dtype)(&m, &n, NULL, &m, NULL, first[0], &query, &info);
@@ -196,9 +196,9 @@ mf_error_object *mf_lapack_qr(mf_dtype dtype, int m, int n, bool full, const voi
         return too_large("qr", m, n);
     length = length > second ? length : second;
     size_t matrix = whole((size_t)m * (size_t)most * size), taus = whole((size_t)(least + 1) * size);
-    if (!room_get(&space, matrix + taus + (size_t)length * size))
+    if (!workspace_alloc(&space, matrix + taus + (size_t)length * size))
         return mf_error_out_of_memory();
-    char *columns = room_cut(&space, matrix), *tau = room_cut(&space, taus), *work = room_cut(&space, 0);
+    char *columns = workspace_cut(&space, matrix), *tau = workspace_cut(&space, taus), *work = workspace_cut(&space, 0);
     memset(columns, 0, matrix);
     turn(dtype, m, n, a, columns);
     if (n)
@@ -216,7 +216,7 @@ mf_error_object *mf_lapack_eigh(mf_dtype dtype, int n, const void *a, void *w, v
     int query = -1, info = 0, integers = 0, reals = 0, length;
     size_t size = (size_t)size_of(dtype), real = (size_t)real_size_of(dtype);
     char first[16], first_real[16];
-    room space = { 0 };
+    workspace space = { 0 };
     *converged = true;
     if (n == 0)
         return NULL;
@@ -229,10 +229,10 @@ mf_error_object *mf_lapack_eigh(mf_dtype dtype, int n, const void *a, void *w, v
     if (length < 0 || reals < 0)
         return too_large("eigh", n, n);
     size_t matrix = whole((size_t)n * (size_t)n * size), works = whole((size_t)length * size), rworks = whole((size_t)reals * real);
-    if (!room_get(&space, matrix + works + rworks + (size_t)integers * sizeof(int)))
+    if (!workspace_alloc(&space, matrix + works + rworks + (size_t)integers * sizeof(int)))
         return mf_error_out_of_memory();
-    char *columns = room_cut(&space, matrix), *work = room_cut(&space, works), *rwork = room_cut(&space, rworks);
-    int *iwork = room_cut(&space, 0);
+    char *columns = workspace_cut(&space, matrix), *work = workspace_cut(&space, works), *rwork = workspace_cut(&space, rworks);
+    int *iwork = workspace_cut(&space, 0);
     turn(dtype, n, n, a, columns);
     if (is_complex(dtype))
         CALL(heevd, SYEVD, dtype)("V", "L", &n, columns, &n, w, work, &length, rwork, &reals, iwork, &integers, &info, 1, 1);
@@ -261,7 +261,7 @@ mf_error_object *mf_lapack_svd(mf_dtype dtype, int m, int n, mf_lapack_vectors w
     size_t size = (size_t)size_of(dtype);
     char first[16];
     int lda = m, ldu = m, ldv = which == MF_LAPACK_NONE ? none : rows;
-    room space = { 0 };
+    workspace space = { 0 };
     *converged = true;
     if (least == 0)
         return NULL;
@@ -276,11 +276,11 @@ mf_error_object *mf_lapack_svd(mf_dtype dtype, int m, int n, mf_lapack_vectors w
     size_t reals = is_complex(dtype) ? svd_reals((size_t)least, (size_t)(m > n ? m : n), vectors) * (size_t)real_size_of(dtype) : 0;
     size_t matrix = whole((size_t)m * (size_t)n * size), works = whole((size_t)length * size), rworks = whole(reals);
     size_t left = vectors ? whole((size_t)m * (size_t)u_columns * size) : 0, right = vectors ? whole((size_t)rows * (size_t)n * size) : 0;
-    if (!room_get(&space, matrix + works + rworks + left + right + 8 * (size_t)least * sizeof(int)))
+    if (!workspace_alloc(&space, matrix + works + rworks + left + right + 8 * (size_t)least * sizeof(int)))
         return mf_error_out_of_memory();
-    char *columns = room_cut(&space, matrix), *work = room_cut(&space, works), *rwork = room_cut(&space, rworks);
-    char *u_by_columns = room_cut(&space, left), *vt_by_columns = room_cut(&space, right);
-    int *iwork = room_cut(&space, 0);
+    char *columns = workspace_cut(&space, matrix), *work = workspace_cut(&space, works), *rwork = workspace_cut(&space, rworks);
+    char *u_by_columns = workspace_cut(&space, left), *vt_by_columns = workspace_cut(&space, right);
+    int *iwork = workspace_cut(&space, 0);
     turn(dtype, m, n, a, columns);
     if (is_complex(dtype))
         CALL(gesdd_complex, GESDD, dtype)

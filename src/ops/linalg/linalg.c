@@ -24,7 +24,7 @@ static mf_variable *half_lower(mf_builder *b, mf_variable *x)
 MF_JVP_RULE(cholesky_jvp)
 {
     mf_copy_eqn(b, e, in, out);
-    mf_variable *l = e_convert_type(b, out[0], tin[0]->type), *t = e_scale(b, e_add(b, tin[0], e_turned(b, tin[0], true)), 0.5);
+    mf_variable *l = e_convert_type(b, out[0], tin[0]->type), *t = e_scale(b, e_add(b, tin[0], e_matrix_transpose(b, tin[0], true)), 0.5);
     mf_variable *right = e_triangular_solve(b, l, t, (mf_solve_params){ .lower = true, .transpose_a = true, .conjugate_a = true });
     tout[0] = e_matmul(b, l, half_lower(b, e_triangular_solve(b, l, right, (mf_solve_params){ .left_side = true, .lower = true })));
 }
@@ -142,7 +142,7 @@ MF_JVP_RULE(solve_jvp)
         const mf_op *keep = p->lower ? (p->unit_diagonal ? &mf_op_gt : &mf_op_ge) : p->unit_diagonal ? &mf_op_lt : &mf_op_le;
         mf_variable *da = e_only_where(b, keep, tin[0]), *x = e_convert_type(b, out[0], mf_type_strong(out[0]->type));
         if (p->transpose_a)
-            da = e_turned(b, da, p->conjugate_a);
+            da = e_matrix_transpose(b, da, p->conjugate_a);
         mf_variable *moved = e_neg(b, p->left_side ? e_matmul(b, da, x) : e_matmul(b, x, da));
         right = right ? e_add(b, right, moved) : moved;
     }

@@ -27,7 +27,7 @@ mf_error_object *mf_check_square(const mf_type_context *c, const mf_type *t)
 }
 
 /* x with its last two dimensions exchanged and, if asked, conjugated. */
-mf_variable *e_turned(mf_builder *b, mf_variable *x, bool conjugate)
+mf_variable *e_matrix_transpose(mf_builder *b, mf_variable *x, bool conjugate)
 {
     int order[MF_RANK], rank = x->type->rank;
     for (int i = 0; i < rank; i++)

@@ -10,7 +10,7 @@ mf_error_object *mf_check_matrix(const mf_type_context *c, const mf_type *t);
 mf_error_object *mf_check_square(const mf_type_context *c, const mf_type *t);
 int64_t mf_matrix_count(const mf_type *t);
 
-mf_variable *e_turned(mf_builder *b, mf_variable *x, bool conjugate);            /* transposed and, if asked, conjugated */
+mf_variable *e_matrix_transpose(mf_builder *b, mf_variable *x, bool conjugate);  /* transposed and, if asked, conjugated */
 mf_variable *e_where_row(mf_builder *b, const mf_op *how, const mf_variable *x); /* compares row index and column index */
 mf_variable *e_only_where(mf_builder *b, const mf_op *how, mf_variable *x);      /* x where that comparison holds, else 0 */
 mf_variable *e_matmul(mf_builder *b, mf_variable *x, mf_variable *y);

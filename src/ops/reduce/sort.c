@@ -179,7 +179,7 @@ static mf_hlo_value sort_before(mf_hlo *h, mf_hlo_value x, mf_hlo_value y, mf_hl
 MF_HLO_RULE(sort_hlo)
 {
     const mf_sort_params *p = e->params;
-    mf_hlo_value *pairs = h_room(h, 2 * (int64_t)e->in_count, sizeof *pairs), before = { 0, NULL };
+    mf_hlo_value *pairs = h_alloc(h, 2 * (int64_t)e->in_count, sizeof *pairs), before = { 0, NULL };
     if (!pairs)
         return;
     for (int i = 0; i < 2 * e->in_count; i++)

@@ -11,8 +11,8 @@ static void set_constants(mf_planner *m, int where, mf_block *b)
 {
     const mf_program *p = m->s.program;
     int count = 0;
-    b->constants = mf_planner_get(m, (size_t)p->var_count, sizeof *b->constants);
-    b->literals = mf_planner_get(m, (size_t)p->var_count, sizeof(mf_literal *));
+    b->constants = mf_planner_alloc(m, (size_t)p->var_count, sizeof *b->constants);
+    b->literals = mf_planner_alloc(m, (size_t)p->var_count, sizeof(mf_literal *));
     for (int v = 0; v < p->var_count && !m->error; v++) {
         if (m->sides[where].constant_of[v] < 0)
             continue;
@@ -33,9 +33,9 @@ static void set_constants(mf_planner *m, int where, mf_block *b)
 static mf_block *make_block(mf_planner *m, int where)
 {
     mf_side *d = &m->sides[where];
-    mf_block *b = mf_planner_get(m, 1, sizeof *b);
-    const mf_type **types = mf_planner_get(m, (size_t)d->reg_count, sizeof *types);
-    mf_instr **instrs = mf_planner_get(m, (size_t)d->instr_count, sizeof *instrs);
+    mf_block *b = mf_planner_alloc(m, 1, sizeof *b);
+    const mf_type **types = mf_planner_alloc(m, (size_t)d->reg_count, sizeof *types);
+    mf_instr **instrs = mf_planner_alloc(m, (size_t)d->instr_count, sizeof *instrs);
     int *destination = mf_planner_minus_ones(m, d->reg_count);
     if (m->error)
         return NULL;
@@ -71,7 +71,7 @@ static void set_outputs(mf_planner *m, mf_block *b, int *out)
         return;
     b->out = out;
     b->out_count = count;
-    b->out_moves = mf_planner_get(m, (size_t)count, sizeof *b->out_moves);
+    b->out_moves = mf_planner_alloc(m, (size_t)count, sizeof *b->out_moves);
     if (m->error)
         return;
     for (int t = 0; t < b->instr_count; t++)
@@ -92,7 +92,7 @@ static void set_outputs(mf_planner *m, mf_block *b, int *out)
 int *mf_output_references(mf_planner *m)
 {
     const mf_program *p = m->s.program;
-    int *out = mf_planner_get(m, (size_t)p->out_count, sizeof *out);
+    int *out = mf_planner_alloc(m, (size_t)p->out_count, sizeof *out);
     for (int o = 0; o < p->out_count && !m->error; o++) {
         mf_variable *v = mf_origin(p->out[o]);
         int r = mf_reference(m, m->mapped && v->constant ? MF_UNIFORM : MF_DEVICE, v);

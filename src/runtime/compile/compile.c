@@ -13,14 +13,14 @@ static void make_tables(mf_planner *m)
 {
     size_t vars = (size_t)m->s.program->var_count, items = (size_t)m->s.item_count;
     m->reg = mf_planner_minus_ones(m, m->s.program->var_count);
-    m->crosses = mf_planner_get(m, vars, sizeof *m->crosses);
-    m->computed_in = mf_planner_get(m, vars, sizeof *m->computed_in);
-    m->read_by_device = mf_planner_get(m, vars, sizeof *m->read_by_device);
-    m->seg_in = mf_planner_get(m, items, sizeof *m->seg_in);
-    m->seg_out = mf_planner_get(m, items, sizeof *m->seg_out);
+    m->crosses = mf_planner_alloc(m, vars, sizeof *m->crosses);
+    m->computed_in = mf_planner_alloc(m, vars, sizeof *m->computed_in);
+    m->read_by_device = mf_planner_alloc(m, vars, sizeof *m->read_by_device);
+    m->seg_in = mf_planner_alloc(m, items, sizeof *m->seg_in);
+    m->seg_out = mf_planner_alloc(m, items, sizeof *m->seg_out);
     for (int w = 0; w < 2; w++) {
         m->sides[w].constant_of = mf_planner_minus_ones(m, m->s.program->var_count);
-        m->sides[w].known = mf_planner_get(m, vars, sizeof(bool));
+        m->sides[w].known = mf_planner_alloc(m, vars, sizeof(bool));
     }
 }
 
@@ -66,7 +66,7 @@ mf_blocks mf_compile_blocks(mf_planner *m, const mf_program *p, const mf_axis_en
 mf_block *mf_plan_program(mf_plan *plan, const mf_program *p, const mf_axis_env *env, const mf_value_layout *in, mf_error_object **error)
 {
     mf_planner m = { .plan = plan };
-    m.layouts = in ? mf_planner_get(&m, (size_t)p->var_count, sizeof *m.layouts) : NULL;
+    m.layouts = in ? mf_planner_alloc(&m, (size_t)p->var_count, sizeof *m.layouts) : NULL;
     for (int i = 0; m.layouts && i < p->in_count; i++)
         m.layouts[p->in[i]->id] = in[i];
     mf_blocks made = mf_compile_blocks(&m, p, env, NULL);

@@ -8,14 +8,14 @@
 static mf_instr *new_instr(mf_planner *m, int where, const mf_item *item, int position)
 {
     mf_side *d = &m->sides[where];
-    mf_instr *in = mf_planner_get(m, 1, sizeof *in);
+    mf_instr *in = mf_planner_alloc(m, 1, sizeof *in);
     int capacity = d->instr_capacity;
     if (in && (!mf_grow(&d->instrs, &d->instr_capacity, d->instr_count + 1, sizeof *d->instrs) ||
                !mf_grow(&m->item_of[where], &capacity, d->instr_count + 1, sizeof *m->item_of[where]))) {
         m->error = mf_error_out_of_memory();
         return NULL;
     }
-    if (in && item && (in->source = mf_planner_get(m, 1, sizeof *in->source)))
+    if (in && item && (in->source = mf_planner_alloc(m, 1, sizeof *in->source)))
         *in->source = (mf_profile_source){ .eqns = item->eqns, .count = item->count };
     if (m->error)
         return NULL;
@@ -28,9 +28,9 @@ static mf_instr *new_instr(mf_planner *m, int where, const mf_item *item, int po
 static void set_operands(mf_planner *m, mf_instr *in, int where, mf_variable *const *from, int in_count, mf_variable *const *to,
                          int out_count)
 {
-    in->in = mf_planner_get(m, (size_t)in_count, sizeof *in->in);
-    in->out = mf_planner_get(m, (size_t)out_count, sizeof *in->out);
-    in->moves = mf_planner_get(m, (size_t)in_count, sizeof *in->moves);
+    in->in = mf_planner_alloc(m, (size_t)in_count, sizeof *in->in);
+    in->out = mf_planner_alloc(m, (size_t)out_count, sizeof *in->out);
+    in->moves = mf_planner_alloc(m, (size_t)in_count, sizeof *in->moves);
     if (m->error)
         return;
     in->in_count = in_count;
@@ -96,7 +96,7 @@ static void wait_for(mf_planner *m, int where, mf_variable *const *in, int in_co
         if (!must_wait(m, where, v))
             continue;
         if (!list)
-            list = mf_planner_get(m, (size_t)in_count, sizeof *list);
+            list = mf_planner_alloc(m, (size_t)in_count, sizeof *list);
         if (!list)
             return;
         m->sides[where].known[v->id] = true;
@@ -109,7 +109,7 @@ static void wait_for(mf_planner *m, int where, mf_variable *const *in, int in_co
     wait->kind = MF_DO_AWAIT;
     wait->in_count = count;
     wait->in = list;
-    wait->moves = mf_planner_get(m, (size_t)count, sizeof *wait->moves);
+    wait->moves = mf_planner_alloc(m, (size_t)count, sizeof *wait->moves);
 }
 
 /* ------------------------------------------------------------------ segments and collectives */
@@ -119,8 +119,8 @@ static bool is_alias(const mf_eqn *e) { return e->op->view == MF_VIEW_RESHAPE &&
 static void make_segment(mf_planner *m, int index)
 {
     const mf_item *item = &m->s.items[index];
-    mf_variable **in = mf_planner_get(m, (size_t)most_inputs(item), sizeof *in),
-                **out = mf_planner_get(m, (size_t)most_outputs(item), sizeof *out);
+    mf_variable **in = mf_planner_alloc(m, (size_t)most_inputs(item), sizeof *in),
+                **out = mf_planner_alloc(m, (size_t)most_outputs(item), sizeof *out);
     if (m->error)
         return;
     int in_count = segment_inputs(m, index, in), out_count = 0;
@@ -146,8 +146,8 @@ static void make_segment(mf_planner *m, int index)
 static void make_collective(mf_planner *m, int index)
 {
     const mf_item *item = &m->s.items[index];
-    mf_variable **in = mf_planner_get(m, (size_t)item->count, sizeof *in), **out = mf_planner_get(m, (size_t)item->count, sizeof *out);
-    mf_participants *participants = mf_planner_get(m, 1, sizeof *participants);
+    mf_variable **in = mf_planner_alloc(m, (size_t)item->count, sizeof *in), **out = mf_planner_alloc(m, (size_t)item->count, sizeof *out);
+    mf_participants *participants = mf_planner_alloc(m, 1, sizeof *participants);
     for (int k = 0; k < item->count && !m->error; k++) {
         in[k] = item->eqns[k]->in[0];
         out[k] = item->eqns[k]->out[0];
@@ -174,7 +174,7 @@ static void make_collective(mf_planner *m, int index)
 static void make_axis_index(mf_planner *m, int index)
 {
     const mf_item *item = &m->s.items[index];
-    mf_participants *participants = mf_planner_get(m, 1, sizeof *participants);
+    mf_participants *participants = mf_planner_alloc(m, 1, sizeof *participants);
     mf_instr *made = participants ? new_instr(m, item->side, item, index) : NULL;
     if (!made)
         return;
@@ -268,7 +268,7 @@ static void make_loop(mf_planner *m, mf_instr *made)
         m->plan->maps = maps; /* drops the maps of the block that is made anew */
         made->blocks[body] = nested_block(m, e, body, in + before);
     }
-    mf_value_layout *condition = w && in ? mf_planner_get(m, (size_t)e->in_count, sizeof *condition) : NULL;
+    mf_value_layout *condition = w && in ? mf_planner_alloc(m, (size_t)e->in_count, sizeof *condition) : NULL;
     for (int i = 0; condition && i < before + carry; i++)
         condition[i] = in[i < before ? i : i + first];
     if (w)
@@ -293,7 +293,7 @@ static void make_control(mf_planner *m, int index)
         return;
     }
     made->block_count = mf_params_program_count(e->op, e->params);
-    made->blocks = mf_planner_get(m, (size_t)made->block_count, sizeof *made->blocks);
+    made->blocks = mf_planner_alloc(m, (size_t)made->block_count, sizeof *made->blocks);
     if (m->error)
         return;
     if (item->kind == MF_DO_CALL)

@@ -54,8 +54,8 @@ static int passed_by_all(const mf_planner *m, const mf_instr *wait, int before)
 static void list_last_uses(mf_planner *m, int where, const liveness *own)
 {
     mf_side *d = &m->sides[where];
-    bool *dead = mf_planner_get(m, (size_t)d->reg_count, sizeof *dead);
-    int *list = mf_planner_get(m, (size_t)d->reg_count, sizeof *list);
+    bool *dead = mf_planner_alloc(m, (size_t)d->reg_count, sizeof *dead);
+    int *list = mf_planner_alloc(m, (size_t)d->reg_count, sizeof *list);
     int passed = -1;
     for (int t = 0; t < d->instr_count && !m->error; t++) {
         mf_instr *in = d->instrs[t];
@@ -68,7 +68,7 @@ static void list_last_uses(mf_planner *m, int where, const liveness *own)
                 dead[r] = true;
                 list[count++] = r;
             }
-        in->last_uses = mf_planner_get(m, (size_t)count, sizeof *in->last_uses);
+        in->last_uses = mf_planner_alloc(m, (size_t)count, sizeof *in->last_uses);
         if (in->last_uses)
             memcpy(in->last_uses, list, (size_t)count * sizeof *list);
         in->last_use_count = in->last_uses ? count : 0;
@@ -93,7 +93,7 @@ static void allocate_liveness(mf_planner *m, liveness *l, int where)
     int count = m->sides[where].reg_count;
     l->last = mf_planner_minus_ones(m, count);
     l->last_device = mf_planner_minus_ones(m, count);
-    l->never_dies = mf_planner_get(m, (size_t)count, sizeof *l->never_dies);
+    l->never_dies = mf_planner_alloc(m, (size_t)count, sizeof *l->never_dies);
     for (int v = 0; v < m->s.program->var_count && !m->error; v++)
         if (m->sides[where].constant_of[v] >= 0)
             l->never_dies[m->sides[where].constant_of[v]] = true;

@@ -35,7 +35,7 @@ void mf_layout_join(mf_value_layout *to, const mf_value_layout *other, const mf_
 
 mf_value_layout *mf_layouts_of_operands(mf_planner *m, const mf_eqn *e)
 {
-    mf_value_layout *list = m->layouts ? mf_planner_get(m, (size_t)e->in_count, sizeof *list) : NULL;
+    mf_value_layout *list = m->layouts ? mf_planner_alloc(m, (size_t)e->in_count, sizeof *list) : NULL;
     for (int i = 0; list && i < e->in_count; i++)
         list[i] = mf_layout_of_value(m, e->in[i]);
     return list;
@@ -44,7 +44,7 @@ mf_value_layout *mf_layouts_of_operands(mf_planner *m, const mf_eqn *e)
 const bool *mf_layout_held_operands(mf_planner *m, const mf_eqn *e)
 {
     const mf_pmap_params *params = e->params;
-    bool *held = m->layouts ? mf_planner_get(m, (size_t)e->in_count, sizeof *held) : NULL;
+    bool *held = m->layouts ? mf_planner_alloc(m, (size_t)e->in_count, sizeof *held) : NULL;
     for (int i = 0; held && i < e->in_count; i++) {
         if (params->in_axes->at[i] == INT64_MIN)
             continue;
@@ -79,7 +79,7 @@ void mf_layout_results(mf_planner *m, const mf_eqn *e, const mf_map_plan *map)
 void mf_layout_outputs(mf_planner *m, mf_block *b)
 {
     const mf_program *p = m->s.program;
-    mf_value_layout *out = mf_planner_get(m, (size_t)p->out_count, sizeof *out);
+    mf_value_layout *out = mf_planner_alloc(m, (size_t)p->out_count, sizeof *out);
     for (int o = 0; out && o < p->out_count; o++)
         out[o] = mf_layout_of_value(m, p->out[o]);
     b->out_layouts = out;

@@ -32,7 +32,7 @@ static const mf_sharding *sharding_of(mf_planner *m, const mf_eqn *e, int o)
     count = sharding_axes(e, o, axes, maps, spans, 0);
     for (int i = 0; i < count; i++)
         total *= mf_pmap_rows(maps[i]);
-    int *devices = mf_planner_get(m, (size_t)total, sizeof *devices);
+    int *devices = mf_planner_alloc(m, (size_t)total, sizeof *devices);
     for (int64_t d = 0; devices && d < total; d++) {
         int64_t rest = d, id = 0;
         for (int i = count - 1; i >= 0; i--) {
@@ -73,7 +73,7 @@ static bool can_donate(const mf_block *b, int in, int out)
 
 static void find_donors(mf_planner *m, mf_map_plan *plan, const mf_pmap_params *params)
 {
-    bool *given = mf_planner_get(m, (size_t)plan->in_count, sizeof *given);
+    bool *given = mf_planner_alloc(m, (size_t)plan->in_count, sizeof *given);
     for (int o = 0; o < plan->out_count && !m->error; o++) {
         plan->out[o].donor = -1;
         for (int i = 0; i < plan->in_count && plan->out[o].donor < 0 && !plan->out[o].uniform; i++)
@@ -115,7 +115,7 @@ static void set_output(mf_planner *m, const mf_map_plan *plan, const mf_eqn *e, 
 static const bool *uniform_inputs(mf_planner *m, const mf_pmap_params *params, const bool *held)
 {
     int count = params->program->in_count;
-    bool *uniform = mf_planner_get(m, (size_t)count, sizeof *uniform);
+    bool *uniform = mf_planner_alloc(m, (size_t)count, sizeof *uniform);
     for (int i = 0; uniform && i < count; i++)
         uniform[i] = params->in_axes->at[i] == INT64_MIN || (held && held[i]);
     return uniform;
@@ -136,7 +136,7 @@ mf_map_plan *mf_plan_map(mf_plan *plan, const mf_eqn *map, const mf_axis_env *bo
     mf_planner m = { .plan = plan };
     const mf_pmap_params *params = map->params;
     const mf_program *p = params->program;
-    mf_map_plan *made = mf_planner_get(&m, 1, sizeof *made);
+    mf_map_plan *made = mf_planner_alloc(&m, 1, sizeof *made);
     const bool *uniform = made ? uniform_inputs(&m, params, held) : NULL;
     if (made && uniform) {
         made->size = mf_pmap_rows(params);
@@ -149,9 +149,9 @@ mf_map_plan *mf_plan_map(mf_plan *plan, const mf_eqn *map, const mf_axis_env *bo
         made->axes = params->in_axes->at;
         made->devices = params->devices;
         made->device_step = step_of(params->devices);
-        made->shards = mf_planner_get(&m, (size_t)p->in_count, sizeof *made->shards);
-        made->out = mf_planner_get(&m, (size_t)p->out_count, sizeof *made->out);
-        made->types = mf_planner_get(&m, (size_t)p->in_count, sizeof *made->types);
+        made->shards = mf_planner_alloc(&m, (size_t)p->in_count, sizeof *made->shards);
+        made->out = mf_planner_alloc(&m, (size_t)p->out_count, sizeof *made->out);
+        made->types = mf_planner_alloc(&m, (size_t)p->in_count, sizeof *made->types);
         for (int i = 0; i < p->in_count && !m.error; i++) {
             made->shards[i] = p->in[i]->type;
             made->types[i] = map->in[i]->type;

@@ -26,7 +26,7 @@ static mf_rank_group look_at_group(const int64_t *at, int64_t most)
 static void find_groups(mf_planner *m, mf_participants *p)
 {
     int64_t most = p->member_count, count = most ? p->groups->count / most : 0, size = greatest(p);
-    p->each_group = mf_planner_get(m, (size_t)count, sizeof *p->each_group);
+    p->each_group = mf_planner_alloc(m, (size_t)count, sizeof *p->each_group);
     p->places = mf_planner_minus_ones(m, (int)size);
     for (int64_t i = 0; i < count && !m->error; i++)
         p->each_group[i] = look_at_group(p->groups->at + i * most, most);
@@ -37,7 +37,7 @@ static void find_groups(mf_planner *m, mf_participants *p)
 
 void mf_find_permutations(mf_planner *m, mf_participants *p, int count)
 {
-    p->permutations = mf_planner_get(m, (size_t)count, sizeof *p->permutations);
+    p->permutations = mf_planner_alloc(m, (size_t)count, sizeof *p->permutations);
     for (int k = 0; k < count && !m->error; k++) {
         const mf_permute_params *pairs = p->eqns[k]->params;
         if (p->eqns[k]->op->collective != MF_COLLECTIVE_PERMUTE)

@@ -28,7 +28,7 @@ typedef struct mf_planner {
     mf_error_object *error;
 } mf_planner;
 
-void *mf_planner_get(mf_planner *m, size_t count, size_t size); /* zeroed memory of the plan's arena; NULL after an error */
+void *mf_planner_alloc(mf_planner *m, size_t count, size_t size); /* zeroed memory of the plan's arena; NULL after an error */
 int *mf_planner_minus_ones(mf_planner *m, int count);
 int mf_reference(mf_planner *m, int where, mf_variable *v); /* the reference by which block `where` names v */
 

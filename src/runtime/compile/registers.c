@@ -2,7 +2,7 @@
  * by one instruction of its block, or by a collective that the devices share. */
 #include "runtime/compile/planner.h"
 
-void *mf_planner_get(mf_planner *m, size_t count, size_t size)
+void *mf_planner_alloc(mf_planner *m, size_t count, size_t size)
 {
     void *p = m->error ? NULL : mf_arena_alloc(&m->plan->arena, (count + 1) * size);
     if (!p && !m->error)
@@ -12,7 +12,7 @@ void *mf_planner_get(mf_planner *m, size_t count, size_t size)
 
 int *mf_planner_minus_ones(mf_planner *m, int count)
 {
-    int *at = mf_planner_get(m, (size_t)count, sizeof *at);
+    int *at = mf_planner_alloc(m, (size_t)count, sizeof *at);
     for (int i = 0; at && i < count; i++)
         at[i] = -1;
     return at;

@@ -119,8 +119,8 @@ static void place_known(mf_lockstep *l, const mf_map_plan *plan, const mf_block 
 static void add_action(mf_planner *m, mf_lockstep *l, const mf_map_plan *plan, const mf_instr *in, bool uniform)
 {
     action *a = &l->actions[l->action_count];
-    *a = (action){ in, uniform, mf_planner_get(m, (size_t)in->in_count, sizeof *a->in),
-                   mf_planner_get(m, (size_t)in->out_count, sizeof *a->out) };
+    *a = (action){ in, uniform, mf_planner_alloc(m, (size_t)in->in_count, sizeof *a->in),
+                   mf_planner_alloc(m, (size_t)in->out_count, sizeof *a->out) };
     if (m->error)
         return;
     for (int i = 0; i < in->in_count; i++)
@@ -160,14 +160,14 @@ mf_lockstep *mf_lockstep_make(mf_planner *m, const mf_map_plan *plan)
         return NULL;
     int values = plan->device->register_count + plan->uniform->register_count,
         most = plan->device->instr_count + plan->uniform->instr_count;
-    mf_lockstep *l = mf_planner_get(m, 1, sizeof *l);
+    mf_lockstep *l = mf_planner_alloc(m, 1, sizeof *l);
     if (!l)
         return NULL;
     l->value_count = values;
     l->device_count = plan->device->register_count;
-    l->values = mf_planner_get(m, (size_t)values, sizeof *l->values);
-    l->actions = mf_planner_get(m, (size_t)most, sizeof *l->actions);
-    l->late = mf_planner_get(m, (size_t)plan->out_count, sizeof *l->late);
+    l->values = mf_planner_alloc(m, (size_t)values, sizeof *l->values);
+    l->actions = mf_planner_alloc(m, (size_t)most, sizeof *l->actions);
+    l->late = mf_planner_alloc(m, (size_t)plan->out_count, sizeof *l->late);
     if (m->error)
         return NULL;
     place_known(l, plan, plan->device, 0);

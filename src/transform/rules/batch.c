@@ -15,7 +15,7 @@ typedef struct mapped {
     int *axis;           /* its batch dimension, -1 = none */
 } mapped;
 
-static void *room(mapped *m, int count, size_t size)
+static void *alloc(mapped *m, int count, size_t size)
 {
     void *at = mf_arena_alloc(&m->arena, ((size_t)count + 1) * size);
     if (!at)
@@ -51,8 +51,8 @@ static void take_inputs(mapped *m, const int *in_axis)
 
 static void batch_equation(mapped *m, const mf_eqn *e)
 {
-    mf_variable **in = room(m, e->in_count, sizeof *in), **out = room(m, e->out_count, sizeof *out);
-    int *in_axis = room(m, e->in_count, sizeof *in_axis), *out_axis = room(m, e->out_count, sizeof *out_axis);
+    mf_variable **in = alloc(m, e->in_count, sizeof *in), **out = alloc(m, e->out_count, sizeof *out);
+    int *in_axis = alloc(m, e->in_count, sizeof *in_axis), *out_axis = alloc(m, e->out_count, sizeof *out_axis);
     if (m->b.error)
         return;
     bool batched = mf_eqn_mentions(e, m->c.axis_name);
@@ -98,9 +98,9 @@ mf_program *mf_batch_program(const mf_program *p, const mf_axis_env *env, const 
     mapped m = { .p = p };
     mf_builder_init(&m.b, env);
     m.c = (mf_batch_context){ .axis_name = axis_name, .size = size, .b = &m.b };
-    m.value = room(&m, p->var_count, sizeof *m.value);
-    m.axis = room(&m, p->var_count, sizeof *m.axis);
-    mf_variable **out = room(&m, p->out_count, sizeof *out);
+    m.value = alloc(&m, p->var_count, sizeof *m.value);
+    m.axis = alloc(&m, p->var_count, sizeof *m.axis);
+    mf_variable **out = alloc(&m, p->out_count, sizeof *out);
     if (!m.b.error)
         take_inputs(&m, in_axis);
     for (int i = 0; i < p->eqn_count && !m.b.error; i++)

@@ -18,7 +18,7 @@ static mf_variable *primal_of(forward *f, const mf_variable *v)
     return f->primal[v->id];
 }
 
-static void *room(forward *f, int count)
+static void *alloc(forward *f, int count)
 {
     void *at = mf_arena_alloc(&f->arena, ((size_t)count + 1) * sizeof(mf_variable *));
     if (!at)
@@ -53,8 +53,8 @@ static void keep_results(forward *f, const mf_eqn *e, mf_variable *const *out, m
 
 static void differentiate(forward *f, const mf_eqn *e)
 {
-    mf_variable **in = room(f, e->in_count), **tin = room(f, e->in_count);
-    mf_variable **out = room(f, e->out_count), **tout = room(f, e->out_count);
+    mf_variable **in = alloc(f, e->in_count), **tin = alloc(f, e->in_count);
+    mf_variable **out = alloc(f, e->out_count), **tout = alloc(f, e->out_count);
     bool any = false;
     if (f->b.error)
         return;
@@ -75,7 +75,7 @@ static void differentiate(forward *f, const mf_eqn *e)
 static mf_program *give_outputs(forward *f, bool *out_tangent, mf_error_object **error)
 {
     const mf_program *p = f->p;
-    mf_variable **out = room(f, 2 * p->out_count);
+    mf_variable **out = alloc(f, 2 * p->out_count);
     int count = p->out_count;
     if (f->b.error)
         return mf_builder_finish(&f->b, NULL, 0, error);
@@ -94,8 +94,8 @@ mf_program *mf_jvp_program(const mf_program *p, const mf_axis_env *env, const bo
 {
     forward f = { .p = p };
     mf_builder_init(&f.b, env);
-    f.primal = room(&f, p->var_count);
-    f.tangent = room(&f, p->var_count);
+    f.primal = alloc(&f, p->var_count);
+    f.tangent = alloc(&f, p->var_count);
     if (!f.b.error)
         take_inputs(&f, has_tangent);
     for (int i = 0; i < p->eqn_count && !f.b.error; i++)

@@ -20,7 +20,7 @@ typedef struct keeper {
 static bool split(const mf_program *p, const mf_axis_env *env, const char *policy, const mf_namelist *names, mf_kept *out,
                   mf_error_object **error);
 
-static void *room(keeper *k, int count, size_t size)
+static void *alloc(keeper *k, int count, size_t size)
 {
     void *at = mf_arena_alloc(&k->arena, ((size_t)count + 1) * size);
     if (!at)
@@ -56,7 +56,7 @@ static void bind(mf_variable **map, const mf_eqn *e, mf_variable *const *out)
 
 static const mf_intlist *extended(keeper *k, const mf_intlist *list, int more)
 {
-    int64_t *at = room(k, list->count + more, sizeof *at);
+    int64_t *at = alloc(k, list->count + more, sizeof *at);
     for (int i = 0; at && i < list->count; i++)
         at[i] = list->at[i];
     return at ? mf_ints_intern(at, list->count + more) : NULL; /* saved values are stacked along axis 0 */
@@ -70,7 +70,7 @@ static const void *half(keeper *k, const mf_eqn *e, mf_program *p, int more_in, 
         mf_remat_params remat;
         mf_pmap_params pmap;
         mf_scan_params scan;
-    } *at = room(k, 1, sizeof *at);
+    } *at = alloc(k, 1, sizeof *at);
     if (!at)
         return NULL;
     if (e->op == &mf_op_jit) {
@@ -116,7 +116,7 @@ static void split_nested(keeper *k, const mf_eqn *e, mf_variable *const *in, mf_
         mf_builder_fail(&k->known, error);
         return;
     }
-    mf_variable **out = room(k, e->out_count + body.count, sizeof *out), **operands = room(k, e->in_count + body.count, sizeof *operands);
+    mf_variable **out = alloc(k, e->out_count + body.count, sizeof *out), **operands = alloc(k, e->in_count + body.count, sizeof *operands);
     const void *known = half(k, e, body.known, 0, body.count), *again = half(k, e, body.again, body.count, 0);
     if (out && operands && known && again) {
         mf_emit_into(&k->known, e->op, known, in, e->in_count, out, e->out_count + body.count);
@@ -138,8 +138,8 @@ static void split_nested(keeper *k, const mf_eqn *e, mf_variable *const *in, mf_
 
 static void split_equation(keeper *k, const mf_eqn *e)
 {
-    mf_variable **in = room(k, e->in_count, sizeof *in), **again = room(k, e->in_count, sizeof *again), **out;
-    out = room(k, e->out_count, sizeof *out);
+    mf_variable **in = alloc(k, e->in_count, sizeof *in), **again = alloc(k, e->in_count, sizeof *again), **out;
+    out = alloc(k, e->out_count, sizeof *out);
     if (!in || !again || !out)
         return;
     for (int i = 0; i < e->in_count; i++) {
@@ -165,7 +165,7 @@ static void split_equation(keeper *k, const mf_eqn *e)
 
 static bool finish(keeper *k, const mf_program *p, mf_kept *out, mf_error_object **error)
 {
-    mf_variable **first = room(k, p->out_count + k->count, sizeof *first), **second = room(k, p->out_count, sizeof *second);
+    mf_variable **first = alloc(k, p->out_count + k->count, sizeof *first), **second = alloc(k, p->out_count, sizeof *second);
     bool good = first && second && !k->known.error;
     for (int o = 0; good && o < p->out_count; o++) {
         first[o] = use(&k->known, k->first, p->out[o]);
@@ -192,8 +192,8 @@ static bool split(const mf_program *p, const mf_axis_env *env, const char *polic
     *out = (mf_kept){ 0 };
     mf_builder_init(&k.known, env);
     mf_builder_init(&k.again, env);
-    k.first = room(&k, p->var_count, sizeof *k.first);
-    k.second = room(&k, p->var_count, sizeof *k.second);
+    k.first = alloc(&k, p->var_count, sizeof *k.first);
+    k.second = alloc(&k, p->var_count, sizeof *k.second);
     for (int i = 0; k.first && k.second && i < p->in_count; i++) {
         k.first[p->in[i]->id] = mf_builder_input(&k.known, p->in[i]->type);
         k.second[p->in[i]->id] = mf_builder_input(&k.again, p->in[i]->type);

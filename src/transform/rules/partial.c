@@ -13,7 +13,7 @@ bool mf_partial_failed(const mf_partial_context *c) { return c->known_builder.er
 
 void mf_partial_fail(mf_partial_context *c, mf_error_object *e) { mf_builder_fail(&c->unknown_builder, e); }
 
-void *mf_partial_room(mf_partial_context *c, int count, size_t size)
+void *mf_partial_alloc(mf_partial_context *c, int count, size_t size)
 {
     void *at = mf_arena_alloc(&c->arena, ((size_t)count + 1) * size);
     if (!at)
@@ -69,7 +69,7 @@ static bool is_cheap(const mf_variable *v)
 
 static mf_variable *make_again(mf_partial_context *c, const mf_eqn *e)
 {
-    mf_variable **in = mf_partial_room(c, e->in_count, sizeof *in), *out = NULL;
+    mf_variable **in = mf_partial_alloc(c, e->in_count, sizeof *in), *out = NULL;
     if (!in)
         return mf_poison(&c->unknown_builder);
     for (int i = 0; i < e->in_count; i++)
@@ -103,7 +103,7 @@ void mf_partial_set_unknown(mf_partial_context *c, const mf_variable *v, mf_vari
 static void copy_whole(mf_partial_context *c, const mf_eqn *e, bool to_known)
 {
     mf_builder *b = to_known ? &c->known_builder : &c->unknown_builder;
-    mf_variable **in = mf_partial_room(c, e->in_count, sizeof *in), **out = mf_partial_room(c, e->out_count, sizeof *out);
+    mf_variable **in = mf_partial_alloc(c, e->in_count, sizeof *in), **out = mf_partial_alloc(c, e->out_count, sizeof *out);
     if (!in || !out)
         return;
     for (int i = 0; i < e->in_count; i++)
@@ -145,8 +145,8 @@ static bool begin(mf_partial_context *c, const mf_program *p, const mf_axis_env 
     *c = (mf_partial_context){ .env = env };
     mf_builder_init(&c->known_builder, env);
     mf_builder_init(&c->unknown_builder, env);
-    c->known = mf_partial_room(c, p->var_count, sizeof *c->known);
-    c->unknown = mf_partial_room(c, p->var_count, sizeof *c->unknown);
+    c->known = mf_partial_alloc(c, p->var_count, sizeof *c->known);
+    c->unknown = mf_partial_alloc(c, p->var_count, sizeof *c->unknown);
     for (int i = 0; c->known && c->unknown && i < p->in_count; i++) {
         const mf_variable *v = p->in[i];
         if (known_in[i])
@@ -160,7 +160,7 @@ static bool begin(mf_partial_context *c, const mf_program *p, const mf_axis_env 
 /* The unknown program, with inputs still in order of creation: the unknown inputs, then the residuals. */
 static mf_program *finish_unknown(mf_partial_context *c, const mf_program *p, const bool *force, bool *known_out, mf_error_object **error)
 {
-    mf_variable **out = mf_partial_room(c, p->out_count, sizeof *out);
+    mf_variable **out = mf_partial_alloc(c, p->out_count, sizeof *out);
     int count = 0;
     for (int o = 0; out && !mf_partial_failed(c) && o < p->out_count; o++) {
         known_out[o] = mf_partial_is_known(c, p->out[o]) && !(force && force[o]);
@@ -173,7 +173,7 @@ static mf_program *finish_unknown(mf_partial_context *c, const mf_program *p, co
 static mf_program *finish_known(mf_partial_context *c, const mf_program *p, const bool *known_out, const bool *used,
                                 mf_error_object **error)
 {
-    mf_variable **out = mf_partial_room(c, p->out_count + c->residual_count, sizeof *out);
+    mf_variable **out = mf_partial_alloc(c, p->out_count + c->residual_count, sizeof *out);
     int count = 0;
     bool good = out && !mf_partial_failed(c);
     if (!good)
@@ -189,7 +189,7 @@ static mf_program *finish_known(mf_partial_context *c, const mf_program *p, cons
 
 static mf_program *swept(mf_partial_context *c, mf_program *p, const int *in, int in_count, mf_error_object **error)
 {
-    int *out = p ? mf_partial_room(c, p->out_count, sizeof *out) : NULL;
+    int *out = p ? mf_partial_alloc(c, p->out_count, sizeof *out) : NULL;
     mf_program *result = NULL;
     for (int o = 0; out && o < p->out_count; o++)
         out[o] = o;
@@ -205,7 +205,7 @@ static mf_program *swept(mf_partial_context *c, mf_program *p, const int *in, in
 static bool order_inputs(mf_partial_context *c, const mf_program *unknown, bool *used, int *order, int *count)
 {
     int own = unknown->in_count - c->residual_count;
-    bool *all = mf_partial_room(c, unknown->out_count, sizeof *all), *needs = mf_partial_room(c, unknown->in_count, sizeof *needs);
+    bool *all = mf_partial_alloc(c, unknown->out_count, sizeof *all), *needs = mf_partial_alloc(c, unknown->in_count, sizeof *needs);
     *count = 0;
     for (int o = 0; all && o < unknown->out_count; o++)
         all[o] = true;
@@ -230,8 +230,8 @@ static bool finish(mf_partial_context *c, const mf_program *p, const bool *force
         mf_builder_abandon(&c->known_builder);
         return false;
     }
-    int *order = mf_partial_room(c, unknown->in_count, sizeof *order);
-    bool *used = mf_partial_room(c, c->residual_count, sizeof *used);
+    int *order = mf_partial_alloc(c, unknown->in_count, sizeof *order);
+    bool *used = mf_partial_alloc(c, c->residual_count, sizeof *used);
     if (!order || !used || !order_inputs(c, unknown, used, order, &count)) {
         *error = mf_error_out_of_memory();
         mf_drop(unknown);

@@ -24,9 +24,9 @@ mf_variable *mf_partial_unknown(mf_partial_context *c, const mf_variable *v);
 mf_variable *mf_partial_residual(mf_partial_context *c, mf_variable *known); /* a known value's variable in the unknown program */
 void mf_partial_set_known(mf_partial_context *c, const mf_variable *v, mf_variable *known);
 void mf_partial_set_unknown(mf_partial_context *c, const mf_variable *v, mf_variable *unknown);
-void mf_partial_all_known(mf_partial_context *c, const mf_eqn *e);    /* puts the whole equation on the known side */
-void mf_partial_all_unknown(mf_partial_context *c, const mf_eqn *e);  /* puts it on the unknown side */
-void *mf_partial_room(mf_partial_context *c, int count, size_t size); /* zeroed, with one spare element; NULL after failing the builder */
+void mf_partial_all_known(mf_partial_context *c, const mf_eqn *e);     /* puts the whole equation on the known side */
+void mf_partial_all_unknown(mf_partial_context *c, const mf_eqn *e);   /* puts it on the unknown side */
+void *mf_partial_alloc(mf_partial_context *c, int count, size_t size); /* zeroed, with one spare element; NULL after failing the builder */
 bool mf_partial_failed(const mf_partial_context *c);
 void mf_partial_fail(mf_partial_context *c, mf_error_object *e); /* takes the reference */
 

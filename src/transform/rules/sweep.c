@@ -150,7 +150,7 @@ typedef struct copy {
     bool memory;       /* memory: still available */
 } copy;
 
-static void *copy_room(copy *c, int count, size_t size)
+static void *copy_alloc(copy *c, int count, size_t size)
 {
     void *at = mf_arena_alloc(&c->to->arena, ((size_t)count + 1) * size);
     c->memory = c->memory && at;
@@ -161,7 +161,7 @@ static mf_variable *copy_var(copy *c, const mf_variable *v)
 {
     if (c->map[v->id])
         return c->map[v->id];
-    mf_variable *made = copy_room(c, 1, sizeof *made);
+    mf_variable *made = copy_alloc(c, 1, sizeof *made);
     if (!made)
         return NULL;
     *made = (mf_variable){ .type = v->type, .id = c->to->var_count, .constant = mf_retain(v->constant) };
@@ -187,8 +187,8 @@ static void copy_equation(copy *c, int index)
 {
     const mf_eqn *e = c->s->p->eqns[index];
     const eqn_use *k = &c->s->uses[index];
-    mf_eqn *made = copy_room(c, 1, sizeof *made);
-    mf_variable **in = copy_room(c, e->in_count, sizeof *in), **out = copy_room(c, e->out_count, sizeof *out);
+    mf_eqn *made = copy_alloc(c, 1, sizeof *made);
+    mf_variable **in = copy_alloc(c, e->in_count, sizeof *in), **out = copy_alloc(c, e->out_count, sizeof *out);
     if (!c->memory)
         return;
     *made = (mf_eqn){ .op = e->op, .in = in, .out = out, .address = e->address };
@@ -244,7 +244,7 @@ static mf_program *build_kept(sweep *s, const int *in, int in_count, const int *
     for (int i = 0; c.memory && met && i < p->eqn_count; i++)
         if (s->uses[i].keep)
             copy_equation(&c, i);
-    mf_variable **results = c.memory && met ? copy_room(&c, out_count, sizeof *results) : NULL;
+    mf_variable **results = c.memory && met ? copy_alloc(&c, out_count, sizeof *results) : NULL;
     for (int o = 0; results && o < out_count; o++)
         results[o] = copy_var(&c, p->out[out[o]]);
     if (results) {

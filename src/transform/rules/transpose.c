@@ -13,7 +13,7 @@ typedef struct backward {
     mf_variable **value, **ct; /* by variable id */
 } backward;
 
-static void *room(backward *t, int count, size_t size)
+static void *alloc(backward *t, int count, size_t size)
 {
     void *at = mf_arena_alloc(&t->arena, ((size_t)count + 1) * size);
     if (!at)
@@ -38,7 +38,7 @@ static void accumulate(backward *t, const mf_variable *v, mf_variable *ct, const
 static mf_variable **take_inputs(backward *t, const bool *linear, const bool *has_ct)
 {
     const mf_program *p = t->p;
-    mf_variable **seeds = room(t, p->out_count, sizeof *seeds);
+    mf_variable **seeds = alloc(t, p->out_count, sizeof *seeds);
     if (t->b.error)
         return NULL;
     for (int i = 0; i < p->in_count; i++) {
@@ -64,7 +64,7 @@ static void run_forward(backward *t, const mf_eqn *e)
         t->linear[e->out[o]->id] = linear;
     if (linear)
         return;
-    mf_variable **in = room(t, e->in_count, sizeof *in), **out = room(t, e->out_count, sizeof *out);
+    mf_variable **in = alloc(t, e->in_count, sizeof *in), **out = alloc(t, e->out_count, sizeof *out);
     if (t->b.error)
         return;
     for (int i = 0; i < e->in_count; i++)
@@ -78,9 +78,9 @@ static void run_forward(backward *t, const mf_eqn *e)
 static void run_backward(backward *t, const mf_eqn *e)
 {
     bool any = false, linear_eqn = false;
-    mf_variable **in = room(t, e->in_count, sizeof *in), **ct_in = room(t, e->in_count, sizeof *ct_in);
-    mf_variable **ct = room(t, e->out_count, sizeof *ct);
-    bool *linear = room(t, e->in_count, sizeof *linear);
+    mf_variable **in = alloc(t, e->in_count, sizeof *in), **ct_in = alloc(t, e->in_count, sizeof *ct_in);
+    mf_variable **ct = alloc(t, e->out_count, sizeof *ct);
+    bool *linear = alloc(t, e->in_count, sizeof *linear);
     if (t->b.error)
         return;
     for (int o = 0; o < e->out_count; o++) {
@@ -104,7 +104,7 @@ static void run_backward(backward *t, const mf_eqn *e)
 static mf_program *give_outputs(backward *t, const bool *linear, bool *out_ct, mf_error_object **error)
 {
     const mf_program *p = t->p;
-    mf_variable **out = room(t, p->in_count, sizeof *out);
+    mf_variable **out = alloc(t, p->in_count, sizeof *out);
     int count = 0;
     if (t->b.error)
         return mf_builder_finish(&t->b, NULL, 0, error);
@@ -147,9 +147,9 @@ mf_program *mf_transpose_program(const mf_program *p, const mf_axis_env *env, co
 {
     backward t = { .p = p };
     mf_builder_init(&t.b, env);
-    t.linear = room(&t, p->var_count, sizeof *t.linear);
-    t.value = room(&t, p->var_count, sizeof *t.value);
-    t.ct = room(&t, p->var_count, sizeof *t.ct);
+    t.linear = alloc(&t, p->var_count, sizeof *t.linear);
+    t.value = alloc(&t, p->var_count, sizeof *t.value);
+    t.ct = alloc(&t, p->var_count, sizeof *t.ct);
     mf_variable **seeds = t.b.error ? NULL : take_inputs(&t, linear, has_ct);
     for (int i = 0; i < p->eqn_count && !t.b.error; i++)
         run_forward(&t, p->eqns[i]);

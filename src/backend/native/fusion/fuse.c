@@ -205,7 +205,7 @@ static bool merge(mf_build *b, int to, int from)
 static int new_group(mf_build *b, int64_t n, bool complex)
 {
     int unit = mf_unit_new(b);
-    mf_group *g = mf_build_get(b, 1, sizeof *g);
+    mf_group *g = mf_build_alloc(b, 1, sizeof *g);
     if (!g)
         return -1;
     g->n = n;

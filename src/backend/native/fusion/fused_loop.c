@@ -31,9 +31,9 @@ bool mf_group_in_place(const mf_group *g, int var, int size, const mf_program *p
 /* Copies the group without the nodes that no result depends on. */
 static void keep_needed(mf_build *b, const mf_group *g, mf_group *kept)
 {
-    int *map = mf_build_get(b, (size_t)g->count, sizeof *map);
-    bool *needed = mf_build_get(b, (size_t)g->count, sizeof *needed);
-    kept->nodes = mf_build_get(b, (size_t)g->count, sizeof *kept->nodes);
+    int *map = mf_build_alloc(b, (size_t)g->count, sizeof *map);
+    bool *needed = mf_build_alloc(b, (size_t)g->count, sizeof *needed);
+    kept->nodes = mf_build_alloc(b, (size_t)g->count, sizeof *kept->nodes);
     if (b->error)
         return;
     for (int i = g->count - 1; i >= 0; i--) {
@@ -107,10 +107,10 @@ static void make_plan(mf_build *b, mf_fused_loop *s)
     const mf_group *g = &s->group;
     mf_group_plan *plan = &s->plan;
     *plan = (mf_group_plan){ .group = g, .n = g->n, .rank = g->factors.count };
-    plan->loads = mf_build_get(b, (size_t)g->count, sizeof *plan->loads);
-    plan->out_slot = mf_build_get(b, (size_t)g->count, sizeof *plan->out_slot);
-    s->step.in = mf_build_get(b, (size_t)g->count, sizeof *s->step.in);
-    s->step.out = mf_build_get(b, (size_t)g->count, sizeof *s->step.out);
+    plan->loads = mf_build_alloc(b, (size_t)g->count, sizeof *plan->loads);
+    plan->out_slot = mf_build_alloc(b, (size_t)g->count, sizeof *plan->out_slot);
+    s->step.in = mf_build_alloc(b, (size_t)g->count, sizeof *s->step.in);
+    s->step.out = mf_build_alloc(b, (size_t)g->count, sizeof *s->step.out);
     if (b->error)
         return;
     memcpy(plan->dims, g->factors.at, sizeof plan->dims);
@@ -221,7 +221,7 @@ static void add_second_tier(mf_build *b, mf_fused_loop *s)
     mf_tier_up_hints hints = { .cost = s->step.cost, .pays = pays, .soon = soon };
     if (!mf_tier_up_wanted(hints) || !mf_llvm_can(&s->group)) /* for a tiny group, asking LLVM takes longer than everything else */
         return;
-    mf_tier_up *up = mf_build_get(b, 1, sizeof *up);
+    mf_tier_up *up = mf_build_alloc(b, 1, sizeof *up);
     if (!up || !mf_tier_up_begin(b, up, write_loop, &s->plan, hints))
         return;
     int64_t rows = mf_loop_rows(&s->plan), row = s->plan.n / rows;

@@ -92,8 +92,8 @@ static mf_program *body_of(const feeder *f, const mf_eqn *scan, mf_error_object 
     mf_builder_init(&b, NULL);
     mf_rewrite r = { .b = &b, .source = s->body, .equation = copy };
     int count = s->body->in_count, first = (int)(s->consts + s->carry);
-    r.map = mf_rewrite_room(&r, s->body->var_count, sizeof *r.map);
-    mf_variable **weights = mf_rewrite_room(&r, count, sizeof *weights);
+    r.map = mf_rewrite_alloc(&r, s->body->var_count, sizeof *r.map);
+    mf_variable **weights = mf_rewrite_alloc(&r, count, sizeof *weights);
     for (int i = 0; weights && r.map && i < s->consts; i++)
         r.map[s->body->in[i]->id] = mf_builder_input(&b, s->body->in[i]->type);
     for (int i = first; i < count && !b.error; i++)
@@ -159,7 +159,7 @@ static void equation(mf_rewrite *r, const mf_eqn *e, mf_variable **in)
         return;
     }
     mf_scan_params with = *(const mf_scan_params *)e->params;
-    mf_variable **all = mf_rewrite_room(r, 2 * e->in_count, sizeof *all);
+    mf_variable **all = mf_rewrite_alloc(r, 2 * e->in_count, sizeof *all);
     int count = 0, consts = (int)with.consts, first = consts + (int)with.carry;
     for (int i = 0; all && i < consts; i++)
         all[count++] = in[i];

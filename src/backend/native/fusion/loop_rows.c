@@ -137,7 +137,7 @@ static mf_program *body_of(row_cut *c, const mf_program *p, mf_error_object **er
     mf_builder b;
     mf_builder_init(&b, NULL);
     mf_rewrite r = { .b = &b, .source = p, .equation = equation, .state = c };
-    r.map = mf_rewrite_room(&r, p->var_count, sizeof *r.map);
+    r.map = mf_rewrite_alloc(&r, p->var_count, sizeof *r.map);
     for (int i = 0; r.map && i < p->in_count; i++) {
         const mf_type *t = p->in[i]->type;
         int64_t dims[MF_MAX_RANK];
@@ -177,7 +177,7 @@ mf_program *mf_loop_cut_rows(mf_build *b, const mf_program *body, int64_t consts
     int64_t count = count_parts(body, consts, &c.rows);
     *parts = 1;
     c.some = c.rows / count;
-    c.has = count > 1 ? mf_build_get(b, (size_t)body->var_count, sizeof *c.has) : NULL;
+    c.has = count > 1 ? mf_build_alloc(b, (size_t)body->var_count, sizeof *c.has) : NULL;
     if (!c.has || !rows_are_independent(&c, body, consts))
         return NULL;
     mf_program *made = body_of(&c, body, &b->error);

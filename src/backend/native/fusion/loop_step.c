@@ -379,7 +379,7 @@ static void add_second_tier(mf_build *b, loop_step *s, double turn)
     mf_tier_up_hints hints = { .cost = turn, .pays = s->plan.cond || s->plan.length > 1, .soon = s->step.cost >= SOON, .large = true };
     if (!mf_tier_up_wanted(hints) || !has_text(&s->plan))
         return;
-    mf_tier_up *up = mf_build_get(b, 1, sizeof *up);
+    mf_tier_up *up = mf_build_alloc(b, 1, sizeof *up);
     if (!up || !mf_tier_up_begin(b, up, write_loop, &s->plan, hints))
         return;
     s->step.up = up;
@@ -412,7 +412,7 @@ static const mf_eqn *turn_of(const mf_build *b, const mf_variable *stacked)
 /* Only for a loop in parts of the rows, which no second tier replaces. out: the variables that the step makes. */
 static void find_transposed(mf_build *b, loop_step *s, const mf_eqn *e, mf_variable **out)
 {
-    s->transposed = mf_build_get(b, (size_t)e->out_count, sizeof *s->transposed);
+    s->transposed = mf_build_alloc(b, (size_t)e->out_count, sizeof *s->transposed);
     for (int o = 0; o < e->out_count && !b->error; o++) {
         const mf_eqn *turn = s->parts > 1 && o >= s->plan.carry ? turn_of(b, e->out[o]) : NULL;
         out[o] = turn ? turn->out[0] : e->out[o];
@@ -436,7 +436,7 @@ static bool lies_by_rows(const mf_layout *l, const mf_type *type)
 /* Only for a loop in parts of the rows, as above. in: the variables that the step reads. */
 static void find_gathered(mf_build *b, loop_step *s, const mf_eqn *e, mf_variable **in)
 {
-    s->gathered = mf_build_get(b, (size_t)e->in_count, sizeof *s->gathered);
+    s->gathered = mf_build_alloc(b, (size_t)e->in_count, sizeof *s->gathered);
     for (int i = 0; i < e->in_count && !b->error; i++) {
         const mf_var_state *v = &b->vars[e->in[i]->id];
         const mf_type *t = e->in[i]->type;
@@ -462,7 +462,7 @@ static bool is_gathered(const loop_step *s, int input)
 static void find_moving(mf_build *b, loop_step *s)
 {
     int first = s->plan.body_consts + s->plan.carry;
-    s->moving = mf_build_get(b, (size_t)s->plan.body->plan.value_count, sizeof *s->moving);
+    s->moving = mf_build_alloc(b, (size_t)s->plan.body->plan.value_count, sizeof *s->moving);
     for (int i = 0; i < s->plan.body->plan.value_count && !b->error && !s->plan.cond; i++) {
         const mf_native_value *v = &s->plan.body->plan.values[i];
         int64_t bytes = 0;
@@ -477,7 +477,7 @@ static void find_moving(mf_build *b, loop_step *s)
 
 static void place_carry(mf_build *b, loop_step *s)
 {
-    s->offset = mf_build_get(b, (size_t)s->plan.carry + 1, sizeof *s->offset);
+    s->offset = mf_build_alloc(b, (size_t)s->plan.carry + 1, sizeof *s->offset);
     for (int i = 0; i < s->plan.carry && !b->error; i++)
         s->offset[i + 1] = s->offset[i] + (int64_t)aligned((size_t)s->plan.body->program->out[i]->type->bytes);
 }
@@ -518,7 +518,7 @@ static void cut_rows(mf_build *b, loop_step *s)
 static void find_hoisted(mf_build *b, loop_step *s)
 {
     const mf_native_plan *plan = &s->plan.body->plan;
-    s->hoisted = mf_build_get(b, (size_t)plan->step_count, sizeof *s->hoisted);
+    s->hoisted = mf_build_alloc(b, (size_t)plan->step_count, sizeof *s->hoisted);
     for (int i = 0; i < plan->step_count && !b->error; i++) {
         mf_native_step *h = plan->steps[i];
         if (!h->hoisted)
@@ -541,8 +541,8 @@ bool mf_build_loop(mf_build *b, const mf_eqn *e)
         cut_rows(b, s);
     if (!b->error)
         find_hoisted(b, s);
-    mf_variable **results = mf_build_get(b, (size_t)e->out_count, sizeof *results),
-                **operands = mf_build_get(b, (size_t)e->in_count, sizeof *operands);
+    mf_variable **results = mf_build_alloc(b, (size_t)e->out_count, sizeof *results),
+                **operands = mf_build_alloc(b, (size_t)e->in_count, sizeof *operands);
     if (!b->error)
         find_transposed(b, s, e, results);
     if (!b->error)

@@ -106,8 +106,8 @@ static bool is_flat(const mf_fused_loop *s)
 
 bool mf_tiles_make(mf_build *b, mf_fused_loop *s)
 {
-    buffers f = { 0, mf_build_get(b, (size_t)s->group.count, sizeof(int)) };
-    s->tiles = mf_build_get(b, (size_t)s->group.count, sizeof *s->tiles);
+    buffers f = { 0, mf_build_alloc(b, (size_t)s->group.count, sizeof(int)) };
+    s->tiles = mf_build_alloc(b, (size_t)s->group.count, sizeof *s->tiles);
     if (b->error)
         return false;
     size_t largest = 1;

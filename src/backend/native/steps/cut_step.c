@@ -115,11 +115,11 @@ static void build_join(mf_build *b, const mf_eqn *e)
 {
     int64_t axis = ((const mf_axis_params *)e->params)->axis, at = 0;
     join_step *s = mf_step_new(b, sizeof *s, e);
-    mf_variable **roots = mf_build_get(b, (size_t)e->in_count, sizeof *roots);
+    mf_variable **roots = mf_build_alloc(b, (size_t)e->in_count, sizeof *roots);
     if (!s || !roots)
         return;
-    s->from = mf_build_get(b, (size_t)e->in_count, sizeof *s->from);
-    s->offset = mf_build_get(b, (size_t)e->in_count, sizeof *s->offset);
+    s->from = mf_build_alloc(b, (size_t)e->in_count, sizeof *s->from);
+    s->offset = mf_build_alloc(b, (size_t)e->in_count, sizeof *s->offset);
     if (b->error)
         return;
     mf_contiguous_strides(e->out[0]->type, s->to);
@@ -412,7 +412,7 @@ static void build_window(mf_build *b, const mf_eqn *e)
 {
     bool update = e->op == &mf_op_dynamic_update_slice;
     cut_window *s = mf_step_new(b, sizeof *s, e);
-    mf_variable **roots = mf_build_get(b, (size_t)e->in_count, sizeof *roots);
+    mf_variable **roots = mf_build_alloc(b, (size_t)e->in_count, sizeof *roots);
     if (!s || !roots)
         return;
     int first = 1 + update;

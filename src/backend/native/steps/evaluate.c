@@ -68,7 +68,7 @@ static const mf_type *type_at(const mf_eqn *e, int i) { return (i < e->in_count 
 static bool cut(mf_build *b, const mf_eqn *e, int64_t count, int leading, mf_eqn *made)
 {
     int total = e->in_count + e->out_count;
-    mf_variable *vars = mf_build_get(b, (size_t)total, sizeof *vars), **at = mf_build_get(b, (size_t)total, sizeof *at);
+    mf_variable *vars = mf_build_alloc(b, (size_t)total, sizeof *vars), **at = mf_build_alloc(b, (size_t)total, sizeof *at);
     if (!vars || !at)
         return false;
     for (int i = 0; i < total; i++) {

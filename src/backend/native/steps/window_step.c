@@ -299,7 +299,7 @@ static void plan_runs(mf_build *b, window_step *s)
         window_axis *x = &s->axis[i];
         x->phase_stride = size;
         size *= x->phases;
-        x->offsets = mf_build_get(b, (size_t)x->window, sizeof *x->offsets);
+        x->offsets = mf_build_alloc(b, (size_t)x->window, sizeof *x->offsets);
         for (int64_t k = 0; k < x->window && !b->error; k++)
             x->offsets[k] = k % x->phases * x->phase_stride + k * x->dilation / x->stride * x->entry_stride;
     }

@@ -22,7 +22,7 @@ void pjrt_cut_fail(cutting *c, mf_error_object *e)
         c->error = e;
 }
 
-void *pjrt_cut_room(cutting *c, mf_arena *arena, int count, size_t size)
+void *pjrt_cut_alloc(cutting *c, mf_arena *arena, int count, size_t size)
 {
     void *p = c->error ? NULL : mf_arena_alloc(arena, ((size_t)count + 1) * size);
     if (!p && !c->error)
@@ -114,8 +114,8 @@ static void take_turns(cutting *c, mf_hlo_place at)
 
 static void sort_by_turn(cutting *c)
 {
-    c->sorted = pjrt_cut_room(c, &c->all, c->body->eqn_count, sizeof *c->sorted);
-    c->from = pjrt_cut_room(c, &c->all, c->last + 2, sizeof *c->from);
+    c->sorted = pjrt_cut_alloc(c, &c->all, c->body->eqn_count, sizeof *c->sorted);
+    c->from = pjrt_cut_alloc(c, &c->all, c->last + 2, sizeof *c->from);
     if (c->error)
         return;
     for (int k = 0; k < c->body->eqn_count; k++)
@@ -241,10 +241,10 @@ static void cut_turn(cutting *c, int turn)
         operands += e->in_count;
         results += e->out_count;
     }
-    s.in = pjrt_cut_room(c, &c->turn, operands, sizeof *s.in);
-    s.out = pjrt_cut_room(c, &c->turn, results, sizeof *s.out);
-    s.out_axes = pjrt_cut_room(c, &c->turn, results, sizeof *s.out_axes);
-    s.values = pjrt_cut_room(c, &c->turn, results, sizeof *s.values);
+    s.in = pjrt_cut_alloc(c, &c->turn, operands, sizeof *s.in);
+    s.out = pjrt_cut_alloc(c, &c->turn, results, sizeof *s.out);
+    s.out_axes = pjrt_cut_alloc(c, &c->turn, results, sizeof *s.out_axes);
+    s.values = pjrt_cut_alloc(c, &c->turn, results, sizeof *s.values);
     if (!c->error)
         read_turn(c, &s);
     if (c->error || (!e && !s.out_count))
@@ -259,9 +259,9 @@ static void begin(cutting *c, const mf_program *p)
     c->steps->value_count = c->body->var_count + c->body->out_count;
     c->steps->in = mf_calloc((size_t)p->in_count + 1, sizeof *c->steps->in);
     c->steps->out = mf_calloc((size_t)p->out_count + 1, sizeof *c->steps->out);
-    c->eqns = pjrt_cut_room(c, &c->all, c->body->eqn_count, sizeof *c->eqns);
-    c->variables = pjrt_cut_room(c, &c->all, c->body->var_count, sizeof *c->variables);
-    c->made = pjrt_cut_room(c, &c->all, c->body->var_count, sizeof *c->made);
+    c->eqns = pjrt_cut_alloc(c, &c->all, c->body->eqn_count, sizeof *c->eqns);
+    c->variables = pjrt_cut_alloc(c, &c->all, c->body->var_count, sizeof *c->variables);
+    c->made = pjrt_cut_alloc(c, &c->all, c->body->var_count, sizeof *c->made);
     if (!c->steps->in || !c->steps->out)
         pjrt_cut_fail(c, NULL);
     for (int i = 0; i < p->in_count && !c->error; i++)

@@ -41,7 +41,7 @@ typedef struct cutting_step { /* under construction */
 
 void pjrt_cut_fail(cutting *c, mf_error_object *e); /* takes the error (NULL: out of memory); the first one is kept */
 /* Zeroed memory with a spare element, from an arena of c's. NULL after a failure. */
-void *pjrt_cut_room(cutting *c, mf_arena *arena, int count, size_t size);
+void *pjrt_cut_alloc(cutting *c, mf_arena *arena, int count, size_t size);
 
 /* The program of a step, and of an ALONE equation; one reference, or NULL after a failure. The step's inputs become the program's; a
  * constant is not an input. */

@@ -24,7 +24,7 @@ static mf_variable *variable_of(mf_builder *b, mf_variable *const *made, const m
 
 static void put_equation(cutting *c, mf_builder *b, const mf_eqn *e)
 {
-    mf_variable **in = pjrt_cut_room(c, &c->turn, e->in_count, sizeof *in), **out = pjrt_cut_room(c, &c->turn, e->out_count, sizeof *out);
+    mf_variable **in = pjrt_cut_alloc(c, &c->turn, e->in_count, sizeof *in), **out = pjrt_cut_alloc(c, &c->turn, e->out_count, sizeof *out);
     if (!in || !out)
         return;
     for (int i = 0; i < e->in_count; i++)
@@ -69,7 +69,7 @@ static mf_variable *result_of(cutting *c, const cutting_step *s, mf_builder *b, 
 static mf_program *body_of(cutting *c, const cutting_step *s, const mf_axis_env *env)
 {
     mf_builder b;
-    mf_variable **out = pjrt_cut_room(c, &c->turn, s->out_count, sizeof *out);
+    mf_variable **out = pjrt_cut_alloc(c, &c->turn, s->out_count, sizeof *out);
     if (c->error)
         return NULL;
     mf_builder_init(&b, env);
@@ -96,7 +96,7 @@ static const mf_variable *operand_of(const cutting *c, const mf_variable *v, int
 static mf_variable **operands_of(cutting *c, mf_builder *b, cutting_step *s, int64_t *axes)
 {
     const mf_pmap_params *m = c->map->params;
-    mf_variable **in = pjrt_cut_room(c, &c->turn, s->in_count, sizeof *in);
+    mf_variable **in = pjrt_cut_alloc(c, &c->turn, s->in_count, sizeof *in);
     int count = s->in_count;
     s->in_count = 0;
     for (int i = 0; in && i < count && !b->error; i++) {
@@ -119,7 +119,7 @@ static mf_variable **operands_of(cutting *c, mf_builder *b, cutting_step *s, int
 static const mf_intlist *devices_of(cutting *c, const mf_pmap_params *m)
 {
     int64_t count = m->axis_size * mf_pmap_span(m);
-    int64_t *ids = pjrt_cut_room(c, &c->turn, (int)count, sizeof *ids);
+    int64_t *ids = pjrt_cut_alloc(c, &c->turn, (int)count, sizeof *ids);
     for (int64_t i = 0; ids && i < count; i++)
         ids[i] = i;
     return m->devices->count || count == m->axis_size ? m->devices : ids ? mf_ints_intern(ids, (int)count) : NULL;
@@ -130,7 +130,7 @@ static mf_program *map_of(cutting *c, cutting_step *s, mf_program *body)
 {
     mf_builder b;
     mf_pmap_params m = *(const mf_pmap_params *)c->map->params;
-    int64_t *axes = pjrt_cut_room(c, &c->turn, body->in_count, sizeof *axes);
+    int64_t *axes = pjrt_cut_alloc(c, &c->turn, body->in_count, sizeof *axes);
     if (c->error)
         return NULL;
     mf_builder_init(&b, NULL);
@@ -151,8 +151,8 @@ static mf_program *map_of(cutting *c, cutting_step *s, mf_program *body)
 mf_program *pjrt_cut_alone(cutting *c, cutting_step *s, const mf_eqn *e)
 {
     mf_builder b;
-    mf_variable **in = pjrt_cut_room(c, &c->turn, e->in_count, sizeof *in), **out = pjrt_cut_room(c, &c->turn, e->out_count, sizeof *out);
-    s->in = pjrt_cut_room(c, &c->turn, e->in_count, sizeof *s->in);
+    mf_variable **in = pjrt_cut_alloc(c, &c->turn, e->in_count, sizeof *in), **out = pjrt_cut_alloc(c, &c->turn, e->out_count, sizeof *out);
+    s->in = pjrt_cut_alloc(c, &c->turn, e->in_count, sizeof *s->in);
     s->in_count = 0;
     if (c->error)
         return NULL;

@@ -49,7 +49,7 @@ static mf_program *ordered_derivative(mf_builder *b, const mf_eqn *e, const bool
 {
     mf_error_object *error = NULL;
     int count = 0, outs = 0;
-    int *order = nested_room(b, p->in_count, sizeof *order), *out = nested_room(b, p->out_count, sizeof *out);
+    int *order = nested_alloc(b, p->in_count, sizeof *order), *out = nested_alloc(b, p->out_count, sizeof *out);
     if (b->error)
         return NULL;
     for (int part = 0; part < 3; part++) {
@@ -74,9 +74,9 @@ static mf_program *ordered_derivative(mf_builder *b, const mf_eqn *e, const bool
 
 static void scan_jvp(mf_builder *b, const mf_eqn *e, mf_variable *const *in, mf_variable *const *tin, mf_variable **out, mf_variable **tout)
 {
-    bool *has = nested_room(b, e->in_count, sizeof *has), *gives = nested_room(b, e->out_count, sizeof *gives);
+    bool *has = nested_alloc(b, e->in_count, sizeof *has), *gives = nested_alloc(b, e->out_count, sizeof *gives);
     nested_list operands = nested_list_new(b, 2 * e->in_count);
-    mf_variable **results = nested_room(b, 2 * e->out_count, sizeof *results);
+    mf_variable **results = nested_alloc(b, 2 * e->out_count, sizeof *results);
     int64_t parts[3] = { 0 };
     int at = 0;
     if (b->error)
@@ -131,9 +131,9 @@ static mf_program *transposed_body(mf_builder *outer, const transposition *t, co
     mf_builder b;
     mf_error_object *error = NULL;
     mf_builder_init(&b, outer->env);
-    mf_variable **plain = nested_room(&b, e->in_count, sizeof *plain), **sum = nested_room(&b, e->in_count, sizeof *sum);
-    mf_variable **ct = nested_room(&b, e->out_count, sizeof *ct), **in = nested_room(&b, e->in_count + e->out_count, sizeof *in);
-    mf_variable **made = nested_room(&b, e->in_count, sizeof *made), **out = nested_room(&b, e->in_count, sizeof *out);
+    mf_variable **plain = nested_alloc(&b, e->in_count, sizeof *plain), **sum = nested_alloc(&b, e->in_count, sizeof *sum);
+    mf_variable **ct = nested_alloc(&b, e->out_count, sizeof *ct), **in = nested_alloc(&b, e->in_count + e->out_count, sizeof *in);
+    mf_variable **made = nested_alloc(&b, e->in_count, sizeof *made), **out = nested_alloc(&b, e->in_count, sizeof *out);
     const mf_program *body = scan_of(e)->body;
     int count = 0, outs = 0;
     for (int i = 0; i < e->in_count && !b.error; i++)
@@ -175,7 +175,7 @@ static mf_program *transposed_body(mf_builder *outer, const transposition *t, co
  * linear from its first round on. NULL after a failure. */
 static bool *linear_inputs(mf_builder *b, const mf_eqn *e, const bool *linear)
 {
-    bool *all = nested_room(b, e->in_count, sizeof *all);
+    bool *all = nested_alloc(b, e->in_count, sizeof *all);
     for (int i = 0; all && i < e->in_count; i++) {
         all[i] = linear[i] || scan_part(e, i) == 1;
         if (scan_part(e, i) != 1 || mf_tangent_type(e->in[i]->type))
@@ -205,10 +205,10 @@ static mf_program *transpose_body(mf_builder *b, transposition *t)
 static void scan_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_variable *const *in, mf_variable *const *ct,
                            mf_variable **ct_in)
 {
-    transposition t = { e, linear_inputs(b, e, linear), nested_room(b, e->out_count, sizeof(bool)),
-                        nested_room(b, e->in_count, sizeof(bool)) };
+    transposition t = { e, linear_inputs(b, e, linear), nested_alloc(b, e->out_count, sizeof(bool)),
+                        nested_alloc(b, e->in_count, sizeof(bool)) };
     nested_list operands = nested_list_new(b, 2 * (e->in_count + e->out_count));
-    mf_variable **results = nested_room(b, e->in_count, sizeof *results);
+    mf_variable **results = nested_alloc(b, e->in_count, sizeof *results);
     if (b->error)
         return;
     for (int o = scan_carries(e); o < e->out_count; o++)
@@ -311,7 +311,7 @@ static bool scan_dce(const mf_eqn *e, const bool *used_out, bool *used_in, const
 /* xs keep their batch dimension where it is, unless it is in front of the rounds. */
 static void scan_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *const *in, const int *in_axis, mf_variable **out, int *out_axis)
 {
-    int *axis = nested_room(c->b, e->in_count, sizeof *axis);
+    int *axis = nested_alloc(c->b, e->in_count, sizeof *axis);
     nested_list operands = nested_list_new(c->b, e->in_count);
     if (c->b->error)
         return;
@@ -389,8 +389,9 @@ MF_HLO_RULE(scan_hlo)
     const mf_scan_params *p = e->params;
     int fixed = (int)(p->consts + p->carry), rows = e->in_count - fixed, made = e->out_count - (int)p->carry;
     int n = 1 + e->in_count + made, ys = 1 + e->in_count;
-    mf_hlo_value *start = h_room(h, n + 1, sizeof *start), *state = h_room(h, n, sizeof *state), *results = h_room(h, n, sizeof *results);
-    mf_hlo_value *given = h_room(h, e->in_count, sizeof *given), *gave = h_room(h, e->out_count, sizeof *gave), go;
+    mf_hlo_value *start = h_alloc(h, n + 1, sizeof *start), *state = h_alloc(h, n, sizeof *state),
+                 *results = h_alloc(h, n, sizeof *results);
+    mf_hlo_value *given = h_alloc(h, e->in_count, sizeof *given), *gave = h_alloc(h, e->out_count, sizeof *gave), go;
     if (!start || !state || !results || !given || !gave)
         return;
     start[0] = h_scalar(h, MF_I32, 0);

@@ -14,7 +14,7 @@ typedef struct scan_loop {
 /* Splits the body, shrinking the known part of the carry until it stays known. known: by input. */
 static bool split_body(mf_partial_context *c, const mf_eqn *e, bool *known, nested_parts *parts)
 {
-    bool *force = mf_partial_room(c, e->out_count, sizeof *force);
+    bool *force = mf_partial_alloc(c, e->out_count, sizeof *force);
     while (force) {
         bool shrunk = false;
         for (int o = 0; o < scan_carries(e); o++)
@@ -40,11 +40,11 @@ static mf_program *known_body(mf_partial_context *c, const mf_eqn *e, const bool
     const mf_program *k = parts->known;
     mf_error_object *error = NULL;
     int extras = 0;
-    int *where = mf_partial_room(c, e->in_count, sizeof *where);
-    const mf_type **extra = mf_partial_room(c, e->in_count, sizeof *extra);
-    l->order = mf_partial_room(c, e->in_count, sizeof *l->order);
-    l->out = mf_partial_room(c, k->out_count, sizeof *l->out);
-    l->operands.at = mf_partial_room(c, e->in_count, sizeof *l->operands.at);
+    int *where = mf_partial_alloc(c, e->in_count, sizeof *where);
+    const mf_type **extra = mf_partial_alloc(c, e->in_count, sizeof *extra);
+    l->order = mf_partial_alloc(c, e->in_count, sizeof *l->order);
+    l->out = mf_partial_alloc(c, k->out_count, sizeof *l->out);
+    l->operands.at = mf_partial_alloc(c, e->in_count, sizeof *l->operands.at);
     if (mf_partial_failed(c))
         return NULL;
     for (int i = 0; i < parts->known_in_count; i++)
@@ -84,9 +84,9 @@ static mf_program *unknown_body(mf_partial_context *c, const mf_eqn *e, const bo
 {
     const mf_program *u = parts->unknown;
     mf_error_object *error = NULL;
-    l->order = mf_partial_room(c, u->in_count, sizeof *l->order);
-    l->out = mf_partial_room(c, u->out_count, sizeof *l->out);
-    l->operands.at = mf_partial_room(c, u->in_count, sizeof *l->operands.at);
+    l->order = mf_partial_alloc(c, u->in_count, sizeof *l->order);
+    l->out = mf_partial_alloc(c, u->out_count, sizeof *l->out);
+    l->operands.at = mf_partial_alloc(c, u->in_count, sizeof *l->operands.at);
     if (mf_partial_failed(c))
         return NULL;
     for (int part = 0; part < 3; part++) {
@@ -127,9 +127,9 @@ static mf_program *carries_stacked(mf_partial_context *c, const mf_eqn *e, const
     mf_builder b;
     int count = parts->known_out_count, made = parts->known_out_count;
     mf_builder_init(&b, c->env);
-    mf_variable **in = nested_room(&b, e->in_count, sizeof *in), **by_input = nested_room(&b, e->in_count, sizeof *by_input);
-    mf_variable **old = nested_room(&b, k->out_count, sizeof *old),
-                **out = nested_room(&b, k->out_count + parts->residual_count, sizeof *out);
+    mf_variable **in = nested_alloc(&b, e->in_count, sizeof *in), **by_input = nested_alloc(&b, e->in_count, sizeof *by_input);
+    mf_variable **old = nested_alloc(&b, k->out_count, sizeof *old),
+                **out = nested_alloc(&b, k->out_count + parts->residual_count, sizeof *out);
     for (int i = 0; i < ins && !b.error; i++)
         by_input[from[i]] = mf_builder_input(&b, scan_of(e)->body->in[from[i]]->type);
     for (int i = 0; i < parts->known_in_count && !b.error; i++)
@@ -152,8 +152,8 @@ static mf_program *carries_stacked(mf_partial_context *c, const mf_eqn *e, const
 static bool stack_carries(mf_partial_context *c, const mf_eqn *e, nested_parts *parts)
 {
     mf_error_object *error = NULL;
-    int ins = 0, *from = mf_partial_room(c, e->in_count, sizeof *from);
-    bool any = false, *wanted = mf_partial_room(c, e->in_count, sizeof *wanted);
+    int ins = 0, *from = mf_partial_alloc(c, e->in_count, sizeof *from);
+    bool any = false, *wanted = mf_partial_alloc(c, e->in_count, sizeof *wanted);
     if (!from || !wanted)
         return false;
     for (int i = 0; i < parts->known_in_count; i++)
@@ -190,7 +190,7 @@ void scan_partial_eval(mf_partial_context *c, const mf_eqn *e)
     if (!known || !split_body(c, e, known, &parts))
         return;
     if (stack_carries(c, e, &parts))
-        out = mf_partial_room(c, e->out_count + parts.residual_count, sizeof *out);
+        out = mf_partial_alloc(c, e->out_count + parts.residual_count, sizeof *out);
     if (out)
         emit_known(c, e, known, &parts, out);
     if (out && !mf_partial_failed(c)) {

@@ -46,8 +46,8 @@ static mf_program *ordered_body(mf_builder *b, const mf_eqn *e, const bool *has,
 {
     mf_error_object *error = NULL;
     int n = e->in_count - cond_consts(e), count = 0, outs = 0;
-    int *order = nested_room(b, p->in_count, sizeof *order), *tangent = nested_room(b, n, sizeof *tangent);
-    int *out = nested_room(b, p->out_count, sizeof *out);
+    int *order = nested_alloc(b, p->in_count, sizeof *order), *tangent = nested_alloc(b, n, sizeof *tangent);
+    int *out = nested_alloc(b, p->out_count, sizeof *out);
     if (b->error)
         return NULL;
     for (int i = 0, at = n; i < n; i++)
@@ -74,8 +74,8 @@ static mf_program *wider_condition(mf_builder *b, const mf_eqn *e, const bool *h
     mf_error_object *error = NULL;
     const mf_program *p = loop_of(e)->cond;
     int count = p->in_count, extras = 0;
-    int *order = nested_room(b, p->in_count + e->out_count, sizeof *order), zero = 0;
-    const mf_type **extra = nested_room(b, e->out_count, sizeof *extra);
+    int *order = nested_alloc(b, p->in_count + e->out_count, sizeof *order), zero = 0;
+    const mf_type **extra = nested_alloc(b, e->out_count, sizeof *extra);
     if (b->error)
         return NULL;
     for (int i = 0; i < count; i++)
@@ -103,9 +103,9 @@ static void while_jvp(mf_builder *b, const mf_eqn *e, mf_variable *const *in, mf
                       mf_variable **tout)
 {
     int nc = cond_consts(e), nb = body_consts(e), first = consts(e), body_tangents = 0;
-    bool *has = nested_room(b, e->in_count, sizeof *has), *gives = nested_room(b, e->out_count, sizeof *gives);
+    bool *has = nested_alloc(b, e->in_count, sizeof *has), *gives = nested_alloc(b, e->out_count, sizeof *gives);
     nested_list operands = nested_list_new(b, 2 * e->in_count);
-    mf_variable **results = nested_room(b, 2 * e->out_count, sizeof *results);
+    mf_variable **results = nested_alloc(b, 2 * e->out_count, sizeof *results);
     if (b->error)
         return;
     for (int i = nc; i < e->in_count; i++)
@@ -139,7 +139,7 @@ static void while_jvp(mf_builder *b, const mf_eqn *e, mf_variable *const *in, mf
 /* Finds the parts of the carry that the known operands determine in every round; the result is the body's known_in. */
 static bool find_known_carry(mf_partial_context *c, const mf_eqn *e, bool *known_in)
 {
-    bool *known_out = mf_partial_room(c, e->out_count, sizeof *known_out), shrunk = true;
+    bool *known_out = mf_partial_alloc(c, e->out_count, sizeof *known_out), shrunk = true;
     mf_error_object *error = NULL;
     mf_partial_result r = { 0 };
     while (shrunk && known_out) {
@@ -163,7 +163,7 @@ static mf_program *carried_only(mf_partial_context *c, const mf_eqn *e, const bo
 {
     const mf_program *body = loop_of(e)->body;
     mf_error_object *error = NULL;
-    int *in = mf_partial_room(c, body->in_count, sizeof *in), *out = mf_partial_room(c, body->out_count, sizeof *out), ins = 0, outs = 0;
+    int *in = mf_partial_alloc(c, body->in_count, sizeof *in), *out = mf_partial_alloc(c, body->out_count, sizeof *out), ins = 0, outs = 0;
     if (mf_partial_failed(c))
         return NULL;
     for (int i = 0; i < body->in_count; i++)
@@ -183,8 +183,8 @@ static mf_program *known_condition(mf_partial_context *c, const mf_eqn *e, const
 {
     const mf_program *p = loop_of(e)->cond;
     mf_error_object *error = NULL;
-    bool *used = mf_partial_room(c, p->in_count, sizeof *used), yes = true;
-    int *in = mf_partial_room(c, p->in_count, sizeof *in), ins = 0, zero = 0;
+    bool *used = mf_partial_alloc(c, p->in_count, sizeof *used), yes = true;
+    int *in = mf_partial_alloc(c, p->in_count, sizeof *in), ins = 0, zero = 0;
     if (!used || !in || !mf_program_uses(p, &yes, used))
         return NULL;
     for (int i = 0; i < p->in_count; i++) {
@@ -203,8 +203,8 @@ static mf_program *known_condition(mf_partial_context *c, const mf_eqn *e, const
 static void emit_known_loop(mf_partial_context *c, const mf_eqn *e, const bool *known_in, mf_program *cond, mf_program *body)
 {
     int nc = cond_consts(e), nb = body_consts(e), known_consts = 0, from = 0;
-    nested_list operands = { .at = mf_partial_room(c, e->in_count, sizeof(mf_variable *)) };
-    mf_variable **out = mf_partial_room(c, e->out_count, sizeof *out);
+    nested_list operands = { .at = mf_partial_alloc(c, e->in_count, sizeof(mf_variable *)) };
+    mf_variable **out = mf_partial_alloc(c, e->out_count, sizeof *out);
     if (!operands.at || !out)
         return;
     for (int i = 0; i < e->in_count; i++)
@@ -256,14 +256,14 @@ static void while_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, 
 
 static mf_program *batch_body(mf_batch_context *c, const mf_eqn *e, int *axis)
 {
-    int *out_axis = nested_room(c->b, e->out_count, sizeof *out_axis);
+    int *out_axis = nested_alloc(c->b, e->out_count, sizeof *out_axis);
     return out_axis ? nested_loop_batch(c, loop_of(e)->body, body_consts(e), e->out_count, axis, out_axis) : NULL;
 }
 
 static mf_program *batch_condition(mf_batch_context *c, const mf_eqn *e, const int *in_axis, const int *carry_axis, bool *batched)
 {
     mf_error_object *error = NULL;
-    int *axis = nested_room(c->b, loop_of(e)->cond->in_count, sizeof *axis), out = MF_BATCH_ANYWHERE;
+    int *axis = nested_alloc(c->b, loop_of(e)->cond->in_count, sizeof *axis), out = MF_BATCH_ANYWHERE;
     if (!axis)
         return NULL;
     for (int i = 0; i < loop_of(e)->cond->in_count; i++)
@@ -281,7 +281,7 @@ static mf_program *any_condition(mf_batch_context *c, const mf_program *cond)
     mf_builder b;
     mf_error_object *error = NULL;
     mf_builder_init(&b, c->b->env);
-    mf_variable **in = nested_room(&b, cond->in_count, sizeof *in), *out = NULL;
+    mf_variable **in = nested_alloc(&b, cond->in_count, sizeof *in), *out = NULL;
     for (int i = 0; i < cond->in_count && !b.error; i++)
         in[i] = mf_builder_input(&b, cond->in[i]->type);
     if (!b.error)
@@ -301,8 +301,8 @@ static mf_program *masked_body(mf_batch_context *c, const mf_eqn *e, const mf_pr
     mf_error_object *error = NULL;
     int nc = cond_consts(e), count = nc + body->in_count;
     mf_builder_init(&b, c->b->env);
-    mf_variable **in = nested_room(&b, count, sizeof *in), **in_cond = nested_room(&b, cond->in_count, sizeof *in_cond);
-    mf_variable **out = nested_room(&b, e->out_count, sizeof *out), *goes = NULL;
+    mf_variable **in = nested_alloc(&b, count, sizeof *in), **in_cond = nested_alloc(&b, cond->in_count, sizeof *in_cond);
+    mf_variable **out = nested_alloc(&b, e->out_count, sizeof *out), *goes = NULL;
     for (int i = 0; i < count && !b.error; i++)
         in[i] = mf_builder_input(&b, i < nc ? cond->in[i]->type : body->in[i - nc]->type);
     for (int i = 0; i < cond->in_count && !b.error; i++)
@@ -342,7 +342,7 @@ static void while_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *const
 {
     int nc = cond_consts(e), nb = body_consts(e), first = consts(e);
     bool masked = false;
-    int *axis = nested_room(c->b, e->in_count, sizeof *axis);
+    int *axis = nested_alloc(c->b, e->in_count, sizeof *axis);
     nested_list operands = nested_list_new(c->b, e->in_count + nc);
     if (c->b->error)
         return;
@@ -429,7 +429,7 @@ static const char *const while_samples[] = {
 static mf_hlo_value predicate_hlo(mf_hlo *h, const mf_eqn *e, const mf_hlo_value *state)
 {
     int n = e->in_count, first = consts(e);
-    mf_hlo_value *given = h_room(h, n, sizeof *given), go = { 0, NULL };
+    mf_hlo_value *given = h_alloc(h, n, sizeof *given), go = { 0, NULL };
     for (int i = 0; given && i < cond_consts(e); i++)
         given[i] = state[i];
     for (int i = first; given && i < n; i++)
@@ -445,8 +445,8 @@ MF_HLO_RULE(while_hlo)
 {
     int n = e->in_count, first = consts(e), count = n;
     bool ahead = h_reports(h);
-    mf_hlo_value *start = h_room(h, n + 2, sizeof *start), *results = h_room(h, n + 2, sizeof *results);
-    mf_hlo_value *state = h_room(h, n + 2, sizeof *state), *given = h_room(h, n + 2, sizeof *given);
+    mf_hlo_value *start = h_alloc(h, n + 2, sizeof *start), *results = h_alloc(h, n + 2, sizeof *results);
+    mf_hlo_value *state = h_alloc(h, n + 2, sizeof *state), *given = h_alloc(h, n + 2, sizeof *given);
     if (!start || !results || !state || !given)
         return;
     for (int i = 0; i < n; i++)

@@ -150,7 +150,7 @@ static void find_linked(joiner *j, int first)
 static void unlink_sources(joiner *j, int first)
 {
     enum { REACHES = 1, THROUGH_OTHERS = 2 };
-    unsigned char *way = mf_build_get(j->b, (size_t)j->steps->count, 1);
+    unsigned char *way = mf_build_alloc(j->b, (size_t)j->steps->count, 1);
     if (!way)
         return;
     way[first] = REACHES;
@@ -287,8 +287,8 @@ static bool done_before(const joiner *j, const mf_rows_step *s, int value, int i
 /* Marks results that may take over the memory of operands that die in these parts; buffer_assignment.c decides. */
 static void join_with_operands(const joiner *j, mf_rows_step *s, int *const *names)
 {
-    int *over = mf_build_get(j->b, (size_t)s->step.out_count + 1, sizeof *over);
-    bool *used = mf_build_get(j->b, (size_t)s->step.in_count + 1, sizeof *used);
+    int *over = mf_build_alloc(j->b, (size_t)s->step.out_count + 1, sizeof *over);
+    bool *used = mf_build_alloc(j->b, (size_t)s->step.in_count + 1, sizeof *used);
     s->step.overwrites = over;
     for (int i = 0; i < s->part_count && !j->b->error; i++)
         for (int o = 0; o < s->parts[i]->out_count; o++) {
@@ -316,10 +316,10 @@ static bool can_loop(const mf_rows_step *s)
 /* Numbers the values, and lets them share memory where possible. */
 static void make_values(const joiner *j, mf_rows_step *s)
 {
-    int **names = mf_build_get(j->b, (size_t)s->part_count, sizeof *names);
+    int **names = mf_build_alloc(j->b, (size_t)s->part_count, sizeof *names);
     for (int i = 0; i < s->part_count && !j->b->error; i++) {
         const mf_native_step *part = s->parts[i];
-        names[i] = mf_build_get(j->b, (size_t)part->in_count + (size_t)part->out_count, sizeof(int));
+        names[i] = mf_build_alloc(j->b, (size_t)part->in_count + (size_t)part->out_count, sizeof(int));
         if (!names[i])
             return;
         memcpy(names[i], part->in, (size_t)part->in_count * sizeof(int));
@@ -445,8 +445,8 @@ static size_t add_second_tier(const joiner *j, mf_rows_step *s)
         hints.cost += s->parts[i]->cost;
     if (!can_loop(s) || !mf_tier_up_wanted(hints))
         return 0;
-    bool *outside = mf_build_get(j->b, (size_t)s->value_count, sizeof *outside);
-    mf_tier_up *up = mf_build_get(j->b, 1, sizeof *up);
+    bool *outside = mf_build_alloc(j->b, (size_t)s->value_count, sizeof *outside);
+    mf_tier_up *up = mf_build_alloc(j->b, 1, sizeof *up);
     for (int v = 0; outside && v < s->value_count; v++)
         outside[v] = s->values[v].outside >= 0;
     const mf_rows_plan *plan = outside ? mf_rows_plan_make(j->b, s->parts, s->part_count, j->rows, s->value_count, outside) : NULL;
@@ -465,9 +465,9 @@ static mf_rows_step *make_step(joiner *j, int members, int64_t bytes_a_row)
     size_t most = 0;
     for (int i = 0; i < j->steps->count; i++)
         most += j->positions[i] == MEMBER ? (size_t)(j->steps->at[i]->in_count + j->steps->at[i]->out_count) : 0;
-    mf_native_step **parts = mf_build_get(j->b, (size_t)members, sizeof(mf_native_step *));
-    mf_rows_value *values = mf_build_get(j->b, 2 * most + (size_t)members, sizeof *values);
-    int *names = mf_build_get(j->b, 2 * most, sizeof *names);
+    mf_native_step **parts = mf_build_alloc(j->b, (size_t)members, sizeof(mf_native_step *));
+    mf_rows_value *values = mf_build_alloc(j->b, 2 * most + (size_t)members, sizeof *values);
+    int *names = mf_build_alloc(j->b, 2 * most, sizeof *names);
     if (j->b->error)
         return NULL;
     s->parts = parts;
@@ -493,9 +493,9 @@ static void replace(joiner *j, mf_rows_step *s, int barriers)
 {
     mf_steps *steps = j->steps;
     int count = steps->count, made = 0;
-    mf_native_step **at = mf_build_get(j->b, (size_t)count, sizeof(mf_native_step *));
-    int *unit = mf_build_get(j->b, (size_t)count, sizeof *unit), *before = mf_build_get(j->b, (size_t)count, sizeof *before);
-    bool *tried = mf_build_get(j->b, (size_t)count, sizeof *tried);
+    mf_native_step **at = mf_build_alloc(j->b, (size_t)count, sizeof(mf_native_step *));
+    int *unit = mf_build_alloc(j->b, (size_t)count, sizeof *unit), *before = mf_build_alloc(j->b, (size_t)count, sizeof *before);
+    bool *tried = mf_build_alloc(j->b, (size_t)count, sizeof *tried);
     if (j->b->error)
         return;
     for (position f = BEFORE; f <= BEHIND; f++) {
@@ -565,12 +565,12 @@ void mf_rows_join(mf_build *b, mf_steps *steps)
     joiner j = { .b = b, .steps = steps };
     if (mf_native_rows_use == MF_ROWS_NEVER || count < 2)
         return;
-    j.maker = mf_build_get(b, vars, sizeof *j.maker);
-    j.positions = mf_build_get(b, count, sizeof *j.positions);
-    j.linked = mf_build_get(b, count, sizeof *j.linked);
-    j.leads = mf_build_get(b, count, sizeof *j.leads);
-    j.tried = mf_build_get(b, count, sizeof *j.tried);
-    j.local = mf_build_get(b, vars, sizeof *j.local);
+    j.maker = mf_build_alloc(b, vars, sizeof *j.maker);
+    j.positions = mf_build_alloc(b, count, sizeof *j.positions);
+    j.linked = mf_build_alloc(b, count, sizeof *j.linked);
+    j.leads = mf_build_alloc(b, count, sizeof *j.leads);
+    j.tried = mf_build_alloc(b, count, sizeof *j.tried);
+    j.local = mf_build_alloc(b, vars, sizeof *j.local);
     for (int i = 0; i < steps->count && !b->error;) {
         const mf_native_step *s = steps->at[i];
         bool seed = !j.tried[i] && s->parts && own_rows(s) > 1;

@@ -121,7 +121,7 @@ static bool add_group(planner *p, const mf_native_step *s, const mf_group_plan *
 {
     if (from->n != p->plan->rows && from->n != p->plan->rows * p->plan->columns)
         return false;
-    int *map = mf_build_get(p->b, (size_t)from->group->count, sizeof *map);
+    int *map = mf_build_alloc(p->b, (size_t)from->group->count, sizeof *map);
     for (int i = 0; map && i < from->group->count; i++)
         if (!add_node(p, s, from, i, map))
             return false;
@@ -231,10 +231,10 @@ mf_rows_plan *mf_rows_plan_make(mf_build *b, mf_native_step *const *parts, int p
         const mf_group_plan *group = parts[i]->parts->group(parts[i]);
         most += group ? (size_t)group->group->count : 2;
     }
-    mf_rows_plan *plan = mf_build_get(b, 1, sizeof *plan);
-    planner p = { b, plan, mf_build_get(b, (size_t)value_count, sizeof(int)), outside, mf_build_get(b, most, sizeof(int)) };
-    mf_node *nodes = mf_build_get(b, most, sizeof *nodes);
-    mf_rows_node *row_nodes = mf_build_get(b, most, sizeof *row_nodes);
+    mf_rows_plan *plan = mf_build_alloc(b, 1, sizeof *plan);
+    planner p = { b, plan, mf_build_alloc(b, (size_t)value_count, sizeof(int)), outside, mf_build_alloc(b, most, sizeof(int)) };
+    mf_node *nodes = mf_build_alloc(b, most, sizeof *nodes);
+    mf_rows_node *row_nodes = mf_build_alloc(b, most, sizeof *row_nodes);
     if (b->error || most > MOST_NODES)
         return NULL;
     plan->group.nodes = nodes;

@@ -4,7 +4,7 @@
 
 #include <inttypes.h>
 
-void *mf_repeat_room(mf_repeat *r, int64_t count, size_t size)
+void *mf_repeat_alloc(mf_repeat *r, int64_t count, size_t size)
 {
     void *made = mf_arena_alloc(r->ir->strings, ((size_t)count + 1) * size);
     r->ir->failed |= !made;
@@ -112,7 +112,7 @@ mf_ir_vectors mf_cells_read(mf_repeat *r, const mf_cells *m, int value, mf_dtype
     }
     if (c.data)
         return mf_ir_literal(r->ir, dtype, c.data, index, n);
-    int64_t *moved = mf_repeat_room(r, n, sizeof *moved);
+    int64_t *moved = mf_repeat_alloc(r, n, sizeof *moved);
     for (int64_t i = 0; moved && i < n; i++)
         moved[i] = index[i] - c.from / size;
     if (!moved || (!c.address && c.in.dtype != dtype)) {
@@ -124,7 +124,7 @@ mf_ir_vectors mf_cells_read(mf_repeat *r, const mf_cells *m, int value, mf_dtype
 
 int64_t *mf_repeat_counting(mf_repeat *r, int64_t n)
 {
-    int64_t *index = mf_repeat_room(r, n, sizeof *index);
+    int64_t *index = mf_repeat_alloc(r, n, sizeof *index);
     for (int64_t i = 0; index && i < n; i++)
         index[i] = i;
     return index;

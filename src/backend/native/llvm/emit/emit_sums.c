@@ -98,7 +98,7 @@ static mf_ir_value laid_out(const summing *a, const mf_cell *c, mf_dtype dtype, 
     mf_repeat *r = a->r;
     mf_ir *ir = r->ir;
     int64_t n = a->f->count, size = mf_dtype_size(dtype), row = n * mf_dtype_size(a->computing);
-    int64_t *from = mf_repeat_room(r, n, sizeof *from), *to = mf_repeat_counting(r, n);
+    int64_t *from = mf_repeat_alloc(r, n, sizeof *from), *to = mf_repeat_counting(r, n);
     mf_ir_value copy = mf_repeat_stack(r, row * a->f->length + MF_IR_LANES * 8); /* read by whole vectors */
     if (!from || !to)
         return NULL;
@@ -139,7 +139,7 @@ static side open_side(const summing *a, int operand, int width)
     side o = { 0 };
     mf_cell c;
     if (w.even && w.by_result == 0) {
-        o.same = mf_repeat_room(r, a->f->length, sizeof *o.same);
+        o.same = mf_repeat_alloc(r, a->f->length, sizeof *o.same);
         for (int64_t k = 0; o.same && k < a->f->length; k++) {
             for (int l = 0; l < width; l++)
                 index[l] = w.first + k * w.by_k;
@@ -215,7 +215,7 @@ void mf_repeat_sums(mf_repeat *r, mf_cells *m, const mf_native_step *s, const mf
     mf_ir_vectors out = mf_ir_vectors_new(r->ir, stored, f->count);
     bool rows = f->count == 1 || (!product && f->place(s, 0, 1, 0) != f->place(s, 0, 0, 0) + 1);
     if (rows && (!product || f->lanes > 1)) {
-        mf_ir_value *each = mf_repeat_room(r, f->count, sizeof *each);
+        mf_ir_value *each = mf_repeat_alloc(r, f->count, sizeof *each);
         for (int64_t e = 0; each && e < f->count && !r->ir->failed; e++)
             each[e] = sum_across(&a, e);
         if (each && !r->ir->failed)

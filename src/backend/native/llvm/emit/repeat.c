@@ -67,7 +67,7 @@ static void walk(const mf_group_plan *plan, const mf_load *l, int64_t *index)
 static mf_ir_vectors count_up(mf_repeat *r, mf_dtype dtype, const int64_t *index, int64_t n)
 {
     int size = mf_dtype_size(dtype);
-    char *data = mf_repeat_room(r, n, (size_t)size);
+    char *data = mf_repeat_alloc(r, n, (size_t)size);
     int64_t *all = mf_repeat_counting(r, n);
     if (!data || !all)
         return (mf_ir_vectors){ .dtype = dtype };
@@ -83,7 +83,7 @@ static mf_ir_vectors count_up(mf_repeat *r, mf_dtype dtype, const int64_t *index
 static mf_ir_vectors leaf(mf_repeat *r, const mf_cells *m, const mf_native_step *s, const mf_group_plan *plan, int i)
 {
     const mf_node *x = &plan->group->nodes[i];
-    int64_t *index = mf_repeat_room(r, plan->n, sizeof *index);
+    int64_t *index = mf_repeat_alloc(r, plan->n, sizeof *index);
     if (!index)
         return (mf_ir_vectors){ .dtype = x->dtype };
     walk(plan, &plan->loads[i], index);
@@ -105,7 +105,7 @@ static void make_rare_memory(mf_repeat *r, const mf_group *g)
 static void emit_group(mf_repeat *r, mf_cells *m, const mf_native_step *s, const mf_group_plan *plan)
 {
     const mf_group *g = plan->group;
-    mf_ir_vectors *values = mf_repeat_room(r, g->count, sizeof *values);
+    mf_ir_vectors *values = mf_repeat_alloc(r, g->count, sizeof *values);
     if (!values || plan->n > MF_REPEAT_ELEMENTS) {
         mf_repeat_give_up(r);
         return;
@@ -136,7 +136,7 @@ static void emit_group(mf_repeat *r, mf_cells *m, const mf_native_step *s, const
 static void emit_move(mf_repeat *r, mf_cells *m, const mf_native_step *s, const mf_form *f)
 {
     mf_ir_vectors made = { 0 };
-    int64_t *places = mf_repeat_room(r, f->count, sizeof *places), *index = mf_repeat_room(r, f->count, sizeof *index);
+    int64_t *places = mf_repeat_alloc(r, f->count, sizeof *places), *index = mf_repeat_alloc(r, f->count, sizeof *index);
     bool any = false;
     for (int o = s->in_count - 1; o >= 0 && places && index && !r->ir->failed; o--) {
         bool some = false;
@@ -220,7 +220,7 @@ static void put_at(mf_cells *m, int value, mf_cell c, int64_t bytes)
 static void emit_update(mf_repeat *r, mf_cells *m, const mf_native_step *s, const mf_form *f)
 {
     const mf_type *t = f->type;
-    int64_t *there = mf_repeat_room(r, f->count, sizeof *there), *here = mf_repeat_room(r, f->count, sizeof *here);
+    int64_t *there = mf_repeat_alloc(r, f->count, sizeof *there), *here = mf_repeat_alloc(r, f->count, sizeof *here);
     mf_ir_value start = window_start(r, m, s, f);
     for (int64_t e = 0; there && here && e < f->count; e++) {
         there[e] = f->place(s, 0, e, 0);
@@ -236,7 +236,7 @@ static void emit_update(mf_repeat *r, mf_cells *m, const mf_native_step *s, cons
 
 static void emit_slice(mf_repeat *r, mf_cells *m, const mf_native_step *s, const mf_form *f)
 {
-    int64_t *there = mf_repeat_room(r, f->count, sizeof *there), least = 0, most = 0, size = mf_dtype_size(f->dtype);
+    int64_t *there = mf_repeat_alloc(r, f->count, sizeof *there), least = 0, most = 0, size = mf_dtype_size(f->dtype);
     mf_ir_value start = window_start(r, m, s, f);
     for (int64_t e = 0; there && e < f->count; e++) {
         there[e] = f->place(s, 0, e, 0);
@@ -271,9 +271,9 @@ static void emit_inner(mf_repeat *r, mf_cells *m, const mf_native_step *s, const
 {
     int first = plan->cond_consts + plan->body_consts;
     rounds l = { plan,
-                 mf_repeat_room(r, s->in_count, sizeof(mf_cell)),
-                 mf_repeat_room(r, plan->carry, sizeof(mf_cell)),
-                 mf_repeat_room(r, s->out_count, sizeof(mf_ir_value)),
+                 mf_repeat_alloc(r, s->in_count, sizeof(mf_cell)),
+                 mf_repeat_alloc(r, plan->carry, sizeof(mf_cell)),
+                 mf_repeat_alloc(r, s->out_count, sizeof(mf_ir_value)),
                  "0",
                  mf_ir_format(r->ir, "%" PRId64, plan->length) };
     if (r->ir->failed)
@@ -317,7 +317,7 @@ static mf_cells new_memory(mf_repeat *r, const mf_native_kernel *k)
     int64_t cells = k->program->in_count;
     for (int i = 0; i < k->plan.step_count; i++)
         cells += k->plan.steps[i]->out_count;
-    return (mf_cells){ k, 0, mf_repeat_room(r, cells, sizeof(mf_cell)) };
+    return (mf_cells){ k, 0, mf_repeat_alloc(r, cells, sizeof(mf_cell)) };
 }
 
 static void put_operand(mf_repeat *r, mf_cells *m, int i, mf_cell c)
@@ -413,7 +413,7 @@ static void emit_body(mf_repeat *r, rounds *l, mf_ir_value round)
         put_operand(r, &m, i, c);
     }
     emit_steps(r, &m);
-    mf_ir_vectors *made = mf_repeat_room(r, body->out_count, sizeof *made);
+    mf_ir_vectors *made = mf_repeat_alloc(r, body->out_count, sizeof *made);
     for (int o = 0; made && o < body->out_count && !r->ir->failed; o++)
         if (!stays(l, &m, o))
             made[o] = result(r, &m, o);
@@ -451,7 +451,7 @@ static void emit_rounds(mf_repeat *r, rounds *l)
     int id = ir->next++, carry = l->plan->carry;
     bool outermost = !r->before;
     char before[24];
-    mf_ir_vectors *held = mf_repeat_room(r, carry, sizeof *held), *next = mf_repeat_room(r, carry, sizeof *next);
+    mf_ir_vectors *held = mf_repeat_alloc(r, carry, sizeof *held), *next = mf_repeat_alloc(r, carry, sizeof *next);
     place_carry(r, l);
     if (!held || !next || ir->failed)
         return;
@@ -514,9 +514,9 @@ void mf_ir_repeat(mf_ir *ir, const mf_loop_plan *plan)
     const mf_program *body = plan->body->program;
     int in_count = plan->cond_consts + body->in_count, first = plan->cond_consts + plan->body_consts;
     rounds l = { plan,
-                 mf_repeat_room(&r, in_count, sizeof(mf_cell)),
-                 mf_repeat_room(&r, plan->carry, sizeof(mf_cell)),
-                 mf_repeat_room(&r, body->out_count, sizeof(mf_ir_value)),
+                 mf_repeat_alloc(&r, in_count, sizeof(mf_cell)),
+                 mf_repeat_alloc(&r, plan->carry, sizeof(mf_cell)),
+                 mf_repeat_alloc(&r, body->out_count, sizeof(mf_ir_value)),
                  "%from",
                  "%to" };
     if (ir->failed)

@@ -35,7 +35,7 @@ typedef struct mf_repeat { /* the writing of one text */
 } mf_repeat;
 
 /* Memory for as long as the text is being written. NULL: the text fails. */
-void *mf_repeat_room(mf_repeat *r, int64_t count, size_t size);
+void *mf_repeat_alloc(mf_repeat *r, int64_t count, size_t size);
 int64_t *mf_repeat_counting(mf_repeat *r, int64_t n); /* 0, 1, 2, ... */
 static inline void mf_repeat_give_up(mf_repeat *r) { r->ir->failed = true; }
 /* Text written between these two goes before the outermost loop. It may have blocks of its own. */
