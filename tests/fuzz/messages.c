@@ -43,7 +43,7 @@ static void operate(mf_comm *c, own_operation *op, input *in)
 {
     unsigned how = (unsigned)take(in, 1);
     size_t count = (size_t)take(in, 2);
-    mf_message_tag tag = { .call = how & 3, .place = how >> 2 & 1, .check = how >> 3 & 1, .words = how & 16 ? "psum" : NULL };
+    mf_message_tag tag = { .call = how & 3, .place = how >> 2 & 1, .check = how >> 3 & 1, .description = how & 16 ? "psum" : NULL };
     int other = 1 + (int)(how >> 5 & 3) % (PROCESSES - 1);
     op->bytes = malloc(count + 1);
     memset(op->bytes, 1, count + 1);
@@ -58,9 +58,9 @@ static void deliver(input *in)
     static unsigned char bytes[SLOT + 256];
     unsigned how = (unsigned)take(in, 1);
     mf_message_header h = { .magic = how & 1 ? MAGIC : (uint32_t)take(in, 4) };
-    h.kind = (uint32_t)take(in, 1) % (KINDS + 1);
+    h.kind = (uint32_t)take(in, 1) % (MESSAGE_KINDS + 1);
     h.from = 1 + (uint32_t)take(in, 1) % PROCESSES;
-    h.tag = (uint32_t)take(in, how & 2 ? 1 : 4);
+    h.text_bytes = (uint32_t)take(in, how & 2 ? 1 : 4);
     h.call = take(in, how & 4 ? 1 : 8);
     h.place = take(in, 1);
     h.check = take(in, 1);
@@ -68,8 +68,8 @@ static void deliver(input *in)
     h.id = take(in, how & 4 ? 1 : 8);
     h.taken = take(in, how & 8 ? 1 : 8);
     h.at = how & 16 ? 0 : take(in, 4);
-    bool small = h.kind == OFFER || h.kind == GO;
-    size_t payload = how & 32 ? (size_t)take(in, 2) : (small ? 0 : (size_t)h.size) + (h.kind <= OFFER ? h.tag : 0);
+    bool small = h.kind == OFFER || h.kind == CLEAR_TO_SEND;
+    size_t payload = how & 32 ? (size_t)take(in, 2) : (small ? 0 : (size_t)h.size) + (h.kind <= OFFER ? h.text_bytes : 0);
     payload = payload < SLOT - sizeof h ? payload : 0;
     memcpy(bytes, &h, sizeof h);
     memset(bytes + sizeof h, 0, payload);
