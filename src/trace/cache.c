@@ -113,7 +113,7 @@ static mf_cache_ticket *evict(void)
 /* Removes the entries that are not worth keeping and returns them as a list. */
 static mf_cache_ticket *sweep(void)
 {
-    mf_cache_ticket *gone = NULL;
+    mf_cache_ticket *freed = NULL;
     int at = 0;
     for (mf_cache_ticket *e; (e = mf_hash_map_each(&entries, &at));) {
         bool unused = e->traced && traced_now - e->traced_then > PASSING;
@@ -121,17 +121,17 @@ static mf_cache_ticket *sweep(void)
             continue;
         unlink_entry(e);
         at--;
-        e->next = gone;
-        gone = e;
+        e->next = freed;
+        freed = e;
     }
-    return gone;
+    return freed;
 }
 
-static void free_list(mf_cache_ticket *gone)
+static void free_list(mf_cache_ticket *freed)
 {
-    while (gone) {
-        mf_cache_ticket *e = gone;
-        gone = e->next;
+    while (freed) {
+        mf_cache_ticket *e = freed;
+        freed = e->next;
         entry_free(e);
     }
 }
@@ -176,7 +176,7 @@ mf_traced *mf_cache_begin(mf_function_object *f, const mf_signature *s, mf_cache
 {
     const mf_comm *comm = mf_comm_current();
     uint64_t hash = key_hash(f, s, comm);
-    mf_cache_ticket *evicted = NULL, *gone = NULL;
+    mf_cache_ticket *evicted = NULL, *freed = NULL;
     mf_traced *found = NULL;
     *ticket = NULL;
     pthread_mutex_lock(&lock);
@@ -199,12 +199,12 @@ mf_traced *mf_cache_begin(mf_function_object *f, const mf_signature *s, mf_cache
             mf_cache_ticket *e = entry_new(f, s, comm, hash);
             if (e) {
                 if (counters.traces % SWEEP == 0)
-                    gone = sweep();
+                    freed = sweep();
                 if (entries.count >= CACHE_LIMIT)
                     evicted = evict();
                 if (!link_entry(e)) { /* trace without the cache */
-                    e->next = gone;
-                    gone = e;
+                    e->next = freed;
+                    freed = e;
                     e = NULL;
                 }
             }
@@ -218,7 +218,7 @@ mf_traced *mf_cache_begin(mf_function_object *f, const mf_signature *s, mf_cache
     pthread_mutex_unlock(&lock);
     if (evicted)
         entry_free(evicted);
-    free_list(gone);
+    free_list(freed);
     return found;
 }
 
@@ -267,16 +267,16 @@ mf_cache_counters mf_cache_traces(void)
 
 void mf_cache_clear_traces(void)
 {
-    mf_cache_ticket *gone = NULL;
+    mf_cache_ticket *freed = NULL;
     pthread_mutex_lock(&lock);
     int at = 0;
     for (mf_cache_ticket *e; (e = mf_hash_map_each(&entries, &at));)
         if (e->traced) {
             unlink_entry(e);
             at--;
-            e->next = gone;
-            gone = e;
+            e->next = freed;
+            freed = e;
         }
     pthread_mutex_unlock(&lock);
-    free_list(gone);
+    free_list(freed);
 }

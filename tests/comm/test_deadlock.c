@@ -32,13 +32,13 @@ static mf_value several(mf_value x)
     mf_value a = mf_psum(mf_sin(x), "i"), b = mf_pmax(mf_mul(x, 2), "i"), c = mf_all_gather(x, 0, "i");
     return mf_add(mf_add(a, b), mf_add(mf_sum(c), mf_psum(mf_mul(a, b), "i")));
 }
-static void rest(double seconds) { nanosleep(&(struct timespec){ 0, (long)(seconds * 1e9) }, NULL); }
-static mf_value rest_inside(mf_value x, mf_value seconds)
+static void sleep_for(double seconds) { nanosleep(&(struct timespec){ 0, (long)(seconds * 1e9) }, NULL); }
+static mf_value sleep_inside(mf_value x, mf_value seconds)
 {
-    rest(mf_item_f64(seconds));
+    sleep_for(mf_item_f64(seconds));
     return x;
 }
-static mf_value rests_first(mf_value x, mf_value seconds) { return mf_psum(mf_pure_callback(rest_inside, x, x, seconds), "i"); }
+static mf_value sleeps_first(mf_value x, mf_value seconds) { return mf_psum(mf_pure_callback(sleep_inside, x, x, seconds), "i"); }
 
 static mf_value map_of(mf_value (*f)(mf_value), int64_t width)
 {
@@ -63,9 +63,9 @@ static void go_on(void *size, int rank)
         MF_SCOPE;
         int64_t width = widths[i % 4];
         if (i % 5 == rank)
-            rest(0.12);
+            sleep_for(0.12);
         mf_value x = mf_ones(MF_SHAPE(DEVICES, width), MF_F32);
-        mf_value r = mf_call(mf_pmap(rests_first, "i", .in_axes = mf_axes(0, MF_NONE)), x, i % 3 == rank ? 0.15 : 0.0);
+        mf_value r = mf_call(mf_pmap(sleeps_first, "i", .in_axes = mf_axes(0, MF_NONE)), x, i % 3 == rank ? 0.15 : 0.0);
         check_good(r, *(int *)size, "a rest");
         r = map_of(i % 2 ? several : rounds_first, width);
         if (!CHECK(!mf_is_error(r)))
@@ -96,7 +96,7 @@ static const struct {
 typedef struct crossing {
     int index, size;
     int64_t width;
-    int heard; /* the processes that got the error */
+    int named; /* the processes that got the error */
 } crossing;
 
 static void cross(void *context, int rank)
@@ -108,7 +108,7 @@ static void cross(void *context, int rank)
     if (!CHECK_EQ_INT(mf_error_status(r), MF_ERROR_PEER) || !CHECK_CONTAINS(mf_error(r), " wait for each other: "))
         CHECK_NOTE("%s, process %d of %d", crosses[c->index].name, rank, c->size);
     if (mf_is_error(r) && !strncmp(mf_error(r), "processes ", 10))
-        __atomic_fetch_add(&c->heard, 1, __ATOMIC_SEQ_CST);
+        __atomic_fetch_add(&c->named, 1, __ATOMIC_SEQ_CST);
     check_good(map_of(sum, c->width), c->size, crosses[c->index].name);
 }
 
@@ -121,7 +121,7 @@ TEST(deadlocks)
                 atomic_store(&mf_algorithm_forced, w == 1 ? MF_ALGORITHM_DOUBLING : w == 2 ? MF_ALGORITHM_HALVING : -1);
                 mf_clear_caches();
                 CHECK(queue_job_run(size, DEVICES, (uint64_t)(index * 100 + size * 10 + w), 100, cross, &c));
-                CHECK(c.heard > 0);
+                CHECK(c.named > 0);
             }
 }
 
@@ -131,7 +131,7 @@ static void come_late(void *context, int rank)
     int size = *(int *)context;
     MF_SCOPE;
     if (rank == 1)
-        rest(0.3);
+        sleep_for(0.3);
     mf_value r = map_of(rank == 2 ? rounds : sum, 5);
     CHECK_CONTAINS(mf_error(r), " wait for each other: ");
     check_good(map_of(sum, 5), size, "one that is late");

@@ -29,21 +29,21 @@ static mf_value three_rounds(mf_value x) { return mf_fori_loop(0, 3, round_of, x
 static mf_value as_many_rounds(mf_value x) { return mf_fori_loop(0, mf_process_index() == 1 ? 2 : 3, round_of, x); }
 static mf_value loop_first(mf_value x) { return mf_psum(three_rounds(x), "i"); }
 static mf_value loop_last(mf_value x) { return three_rounds(mf_psum(x, "i")); }
-static bool rests = true;
-static mf_value rest_a_while(mf_value x)
+static bool pauses = true;
+static mf_value pause_a_while(mf_value x)
 {
-    if (rests)
+    if (pauses)
         nanosleep(&(struct timespec){ 0, 300000000 }, NULL);
     return x;
 }
-static mf_value slow_sum(mf_value x) { return mf_psum(mf_pure_callback(rest_a_while, x, x), "i"); }
+static mf_value slow_sum(mf_value x) { return mf_psum(mf_pure_callback(pause_a_while, x, x), "i"); }
 static mf_value refuse(mf_value x)
 {
     (void)x;
     return mf_make_error(MF_ERROR_IO, "the disk of this process is full");
 }
 static mf_value widened(mf_value x) { return mf_psum(mf_broadcast_to(mf_sum(x), MF_SHAPE(1 << 18)), "i"); }
-static mf_value slow_and_wide(mf_value x) { return widened(mf_pure_callback(rest_a_while, x, x)); }
+static mf_value slow_and_wide(mf_value x) { return widened(mf_pure_callback(pause_a_while, x, x)); }
 static mf_value fails_and_is_wide(mf_value x) { return widened(mf_pure_callback(refuse, x, x)); }
 static mf_value fails(mf_value x) { return mf_psum(mf_pure_callback(refuse, x, x), "i"); }
 static mf_value some(mf_value x) { return mf_cond(mf_equal(mf_axis_index("i"), 0), sum, nothing, x); }
@@ -55,7 +55,7 @@ static const struct {
     const char *name;
     mf_value (*odd)(mf_value), (*even)(mf_value);
     const char *odd_words, *even_words;
-} quarrels[] = {
+} disagreements[] = {
     { "another op", maximum, sum, "computes something else here: p", "computes something else here: p" },
     { "another shape", wider, sum, "computes something else here", "computes something else here" },
     { "a shape that goes in pieces", in_pieces, sum, "computes something else here", "computes something else here" },
@@ -93,23 +93,23 @@ static void quarrel(size_t i, int64_t width)
 {
     MF_SCOPE;
     bool odd = mf_process_index() == 1;
-    mf_value r = mf_call(mf_pmap(odd ? quarrels[i].odd : quarrels[i].even, "i"), rows(width));
-    const char *words = odd ? quarrels[i].odd_words : quarrels[i].even_words, *said = words_of(r);
+    mf_value r = mf_call(mf_pmap(odd ? disagreements[i].odd : disagreements[i].even, "i"), rows(width));
+    const char *words = odd ? disagreements[i].odd_words : disagreements[i].even_words, *said = words_of(r);
     if (*words ? !CHECK_CONTAINS(said, words) : 0)
-        CHECK_NOTE("%s, in process %d", quarrels[i].name, mf_process_index());
-    if (quarrels[i].odd == maximum && quarrels[i].even == sum) {
+        CHECK_NOTE("%s, in process %d", disagreements[i].name, mf_process_index());
+    if (disagreements[i].odd == maximum && disagreements[i].even == sum) {
         CHECK_CONTAINS(said, "psum of float32[");
         CHECK_CONTAINS(said, "pmax of float32[");
     }
     if (said && strstr(said, "process "))
         CHECK_EQ_INT(mf_error_status(r), strstr(words, "disk") ? MF_ERROR_IO : MF_ERROR_PEER);
-    check_good(quarrels[i].name);
+    check_good(disagreements[i].name);
 }
 
 TEST(everybody_hears_of_it)
 {
     for (int turn = 0; turn < 3; turn++)
-        for (size_t i = 0; i < sizeof quarrels / sizeof *quarrels; i++) {
+        for (size_t i = 0; i < sizeof disagreements / sizeof *disagreements; i++) {
             quarrel(i, 4);
             quarrel(i, 30000); /* too large to be sent with their headers */
         }
@@ -257,14 +257,14 @@ TEST(slow_but_fine)
     for (int i = 0; i < 2; i++) {
         if (mf_process_index() == i)
             nanosleep(&(struct timespec){ 0, 400000000 }, NULL);
-        check_good("a rest between two calls");
-        rests = mf_process_index() == i;
+        check_good("a pause between two calls");
+        pauses = mf_process_index() == i;
         mf_value r = mf_call(mf_pmap(slow_sum, "i"), rows(i % 2 ? 3 : 30000));
         CHECK_EQ_INT(mf_item_i64(mf_get(r, 0, 0)), mf_device_count());
         r = mf_call(mf_pmap(slow_and_wide, "i"), rows(3)); /* processes that arrived early hold loans of the others */
         CHECK_EQ_INT(mf_item_i64(mf_get(r, 0, (1 << 18) - 1)), 3 * mf_device_count());
     }
-    rests = true;
+    pauses = true;
 }
 
 /* Calls between the first two processes only: these are numbered separately, and the end of a process is reported there, too. */

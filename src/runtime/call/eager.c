@@ -87,11 +87,11 @@ static op_entry *op_entry_new(const mf_client *client, const mf_op *op, const vo
     return e;
 }
 
-static void op_entries_free(op_entry *gone)
+static void op_entries_free(op_entry *freed)
 {
-    while (gone) {
-        op_entry *e = gone;
-        gone = e->next;
+    while (freed) {
+        op_entry *e = freed;
+        freed = e->next;
         mf_drop(e->executable);
         mf_drop(e->program);
         mf_free(e);
@@ -101,15 +101,15 @@ static void op_entries_free(op_entry *gone)
 /* Removes entries that were last used at or before made_then (those that hold arrays: holding_then), and returns them as a list. */
 static op_entry *take_ops(int64_t made_then, int64_t holding_then)
 {
-    op_entry *gone = NULL;
+    op_entry *freed = NULL;
     int at = 0;
     for (op_entry *e; (e = mf_hash_map_each(&ops, &at));)
         if (e->made_then <= made_then || (e->holds_arrays && e->made_then <= holding_then)) {
             at -= mf_hash_map_remove(&ops, e->hash, e);
-            e->next = gone;
-            gone = e;
+            e->next = freed;
+            freed = e;
         }
-    return gone;
+    return freed;
 }
 
 /* Removes what has to go when one more entry is made. */
@@ -153,14 +153,14 @@ static mf_executable *find_op(const mf_client *client, const mf_op *op, const vo
     pthread_mutex_lock(&ops_lock);
     x = known_op(client, op, params, in, in_count, hash, out_count);
     if (!x) { /* no other thread was faster */
-        op_entry *gone = sweep_ops();
+        op_entry *freed = sweep_ops();
         *out_count = made->program->out_count;
         x = mf_retain(made->executable);
         made->made_then = ops_made += mf_cache_weight(made->program);
         if (mf_hash_map_add(&ops, hash, made)) {
-            made = gone;
+            made = freed;
         } else { /* it is not kept */
-            made->next = gone;
+            made->next = freed;
         }
     }
     pthread_mutex_unlock(&ops_lock);
@@ -171,9 +171,9 @@ static mf_executable *find_op(const mf_client *client, const mf_op *op, const vo
 static void clear_ops(void)
 {
     pthread_mutex_lock(&ops_lock);
-    op_entry *gone = take_ops(INT64_MAX, INT64_MAX);
+    op_entry *freed = take_ops(INT64_MAX, INT64_MAX);
     pthread_mutex_unlock(&ops_lock);
-    op_entries_free(gone);
+    op_entries_free(freed);
 }
 
 static int64_t op_entries(void)

@@ -63,7 +63,7 @@ static void set_inputs(mf_planner *m, int where, mf_block *b)
             b->in[i] = m->reg[p->in[i]->id];
 }
 
-/* Sets the outputs, and the destinations: registers that a segment writes and that so can be born in the output's memory. */
+/* Sets the outputs, and the destinations: registers that a segment writes and that so can be computed in the output's memory. */
 static void set_outputs(mf_planner *m, mf_block *b, int *out)
 {
     int count = m->s.program->out_count;

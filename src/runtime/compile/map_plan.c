@@ -45,8 +45,8 @@ static const mf_sharding *sharding_of(mf_planner *m, const mf_eqn *e, int o)
     return devices ? mf_sharding_get(&mf_client_cpu, count, axes, (int)total, devices) : NULL;
 }
 
-/* Whether a device's result may be born in the memory of its mapped input: only segments read the input, and none after the segment that
- * writes the result; in that segment the kernel decides (alias). */
+/* Whether a device's result may be computed in the memory of its mapped input: only segments read the input, and none after the segment
+ * that writes the result; in that segment the kernel decides (alias). */
 static bool can_donate(const mf_block *b, int in, int out)
 {
     int r = b->in[in], writer = -1;

@@ -82,8 +82,8 @@ static int value_of(const mf_map_plan *plan, bool uniform, int ref)
     return uniform ? count + ref : ref >= 0 ? ref : count + ~ref;
 }
 
-/* The result in whose memory this register's values may be born: a stacked result, or a uniform one. -1: none. */
-static int born_in(const mf_map_plan *plan, int v, bool same_for_all)
+/* The result in whose memory this register is computed: a stacked result, or a uniform one. -1: none. */
+static int destination_of(const mf_map_plan *plan, int v, bool same_for_all)
 {
     for (int o = 0; o < plan->out_count; o++)
         if (plan->out[o].forward < 0 && plan->out[o].uniform == same_for_all && value_of(plan, false, plan->device->out[o]) == v)
@@ -95,7 +95,7 @@ static void place_written(mf_lockstep *l, const mf_map_plan *plan, int v, bool s
 {
     value *to = &l->values[v];
     const mf_type *type = type_of(plan, v);
-    int o = born_in(plan, v, same_for_all);
+    int o = destination_of(plan, v, same_for_all);
     to->step = same_for_all ? 0 : type->bytes;
     if (o >= 0) {
         to->place = IN_RESULT;
@@ -336,7 +336,7 @@ static mf_error_object *run_action(const run *r, const action *a)
     return NULL;
 }
 
-/* Copies results that were not born in place, and sets all results' layout and sharding. */
+/* Copies results that were not computed in place, and sets all results' layout and sharding. */
 static void end_results(const run *r)
 {
     for (int o = 0; o < r->plan->out_count; o++) {

@@ -349,7 +349,7 @@ static void finish(mf_run_state *s, mf_map *m)
     mf_ready(s, parent);
 }
 
-/* Stores results that were not born in place in the stack, and uniform results from index 0. */
+/* Stores results that were not computed in place in the stack, and uniform results from index 0. */
 static bool give_results(mf_fiber *f, mf_frame *done)
 {
     mf_map *m = f->map;

@@ -188,7 +188,7 @@ mf_step mf_control_return(mf_fiber *f, mf_frame *done);    /* the frame above th
 mf_step mf_map_begin(mf_fiber *f, const mf_instr *in);
 /* The step from slice to slice along an axis; true if slices are contiguous. */
 bool mf_map_slices(const mf_register *r, const mf_type *type, const mf_type *shard, int64_t axis, int64_t *step);
-/* Whether result o, which has a donor, can be born in the donor's memory `from`, which `to` then holds too. Nothing else may hold it,
+/* Whether result o, which has a donor, can be computed in the donor's memory `from`, which `to` then holds too. Nothing else may hold it,
  * and its layout must be the result's. */
 bool mf_map_donate(const mf_map_plan *plan, const mf_instr *in, int o, const mf_register *from, mf_register *to);
 int mf_map_device_at(const mf_map *m, int64_t position); /* counted over the maps inside m; an outermost map may list its devices */

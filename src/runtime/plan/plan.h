@@ -108,7 +108,7 @@ struct mf_block {
     int *out;                           /* references */
     const mf_value_layout *out_layouts; /* at the top level and in its control flow; else NULL */
     bool *out_moves;                    /* by output: the last mention of its register, so it may be moved */
-    int *destination;                   /* by register: the output in whose memory it may be born, or -1 */
+    int *destination;                   /* by register: the output in whose memory it may be computed, or -1 */
     int constant_count;
     int *constants;        /* registers that hold constants in every frame */
     mf_literal **literals; /* the constants */

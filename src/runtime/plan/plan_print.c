@@ -9,8 +9,8 @@
  *     map   = "map" N "{" "size" N ["local" {N}] {"input" N ":" type "shard" type "axis" N ["held"]}
  *             {"output" N ":" type "shard" type ("stacked" | "uniform" | "forward" N) ["donor" N]} block block "}"
  *
- * destination: the output in whose memory the register is born; over: the operand whose memory the result may take over; ~: a register of
- * the uniform block; !: the register is moved.
+ * destination: the output in whose memory the register is computed; over: the operand whose memory the result may take over; ~: a register
+ * of the uniform block; !: the register is moved.
  * Invariant: the text has everything that decides what is read, written, moved, waited for and shared. */
 #include "runtime/plan/plan.h"
 

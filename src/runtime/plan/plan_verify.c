@@ -140,7 +140,7 @@ static void end(block_state *s)
             read(s, NULL, b->out[o]);
     for (int r = 0; r < b->register_count; r++)
         if (b->destination[r] >= 0 && (b->destination[r] >= b->out_count || b->out[b->destination[r]] != r))
-            wrong(s, NULL, "is born in the memory of a result that it is not", r);
+            wrong(s, NULL, "is computed in the memory of a result that it is not", r);
 }
 
 /* Inside a device's nested blocks everything that was waited for outside is known. Which values these are is not tracked, so all count
