@@ -240,8 +240,8 @@ static mf_error_object *run_with_cells(mf_traced *t, mf_executable *x, mf_array 
 }
 
 /* first NULL: use the program's own executables. All of `in` are on the client. */
-static mf_error_object *run_there(mf_traced *t, mf_executable *first, const mf_client *client, mf_array *const *in, const bool *donated,
-                                  mf_object *const *held, mf_value *result, bool *ran)
+static mf_error_object *run_on_client(mf_traced *t, mf_executable *first, const mf_client *client, mf_array *const *in, const bool *donated,
+                                      mf_object *const *held, mf_value *result, bool *ran)
 {
     mf_error_object *error = mf_check_arrays(in, t->program->in_count, donated);
     mf_executable *x = error ? NULL : first ? executable_among(first, client, in) : mf_dispatch_compile(t, client, in, donated, &error);
@@ -277,7 +277,7 @@ static mf_error_object *run_traced(mf_traced *t, mf_executable *first, const mf_
         error = mf_operands_place(named, in, count, &client, &moved);
     if (error)
         return error;
-    error = run_there(t, first, client, in, donated, held, result, ran);
+    error = run_on_client(t, first, client, in, donated, held, result, ran);
     if (moved.was)
         mf_operands_restore(&moved, in, error ? NULL : donated);
     return error;

@@ -6,20 +6,20 @@
 
 #include <string.h>
 
-enum { WORTH_TAKING = 1024 }; /* bytes of a leaf; copying a smaller one costs less than claiming it */
+enum { WORTH_CLAIMING = 1024 }; /* bytes of a leaf; copying a smaller one costs less than claiming it */
 
-static bool is_worth_taking(const mf_touched_cell *c)
+static bool is_worth_claiming(const mf_touched_cell *c)
 {
     for (int i = 0; c->write_structure && i < c->read_structure->leaf_count; i++)
-        if (c->read_types[i]->bytes >= WORTH_TAKING)
+        if (c->read_types[i]->bytes >= WORTH_CLAIMING)
             return true;
     return false;
 }
 
-static bool is_any_worth_taking(const mf_traced *t)
+static bool is_any_worth_claiming(const mf_traced *t)
 {
     for (int i = 0; i < t->cell_count; i++)
-        if (is_worth_taking(&t->cells[i]))
+        if (is_worth_claiming(&t->cells[i]))
             return true;
     return false;
 }
@@ -51,7 +51,7 @@ mf_error_object *mf_claims_begin(mf_claims *c, const mf_traced *t, const mf_exec
     mf_error_object *error = NULL;
     c->at = NULL;
     c->moved = NULL;
-    if (x->may_fail || !is_any_worth_taking(t))
+    if (x->may_fail || !is_any_worth_claiming(t))
         return NULL;
     for (int i = 0; i < t->program->in_count && !error; i++)
         error = mf_array_wait(in[i]);
@@ -59,7 +59,7 @@ mf_error_object *mf_claims_begin(mf_claims *c, const mf_traced *t, const mf_exec
         return error;
     int input = t->program->in_count - mf_traced_read_count(t);
     for (int i = 0; i < t->cell_count; input += t->cells[i++].read_structure->leaf_count)
-        c->at[i] = (mf_cell_claim){ t->cells[i].cell, is_worth_taking(&t->cells[i]) ? held[i] : NULL, c->moved + input, false, NULL };
+        c->at[i] = (mf_cell_claim){ t->cells[i].cell, is_worth_claiming(&t->cells[i]) ? held[i] : NULL, c->moved + input, false, NULL };
     mf_cells_take(c->at, t->cell_count);
     return NULL;
 }

@@ -79,7 +79,7 @@ static void free_rendezvous(mf_run_state *s, mf_rendezvous *g)
 }
 
 /* Creates the members that are here, none of which has arrived. False: memory is out. */
-static bool seat_members(mf_rendezvous *g, int64_t group)
+static bool make_members(mf_rendezvous *g, int64_t group)
 {
     const mf_instr *in = g->instr;
     MF_SMALL_ARRAY(int64_t, ranks, 64, g->here_count);
@@ -116,7 +116,7 @@ static mf_rendezvous *make_rendezvous(mf_run_state *s, const mf_map *map, int64_
     g->key_count = count;
     if (count)
         memcpy(g->key, key, (size_t)count * sizeof *key);
-    if (seat_members(g, group) && (!spread || mf_rendezvous_find_owners(g, s->comm)))
+    if (make_members(g, group) && (!spread || mf_rendezvous_find_owners(g, s->comm)))
         return g;
     free_rendezvous(s, g);
     return NULL;
@@ -161,7 +161,7 @@ void mf_rendezvous_free(mf_run_state *s, mf_rendezvous *g)
 
 /* ------------------------------------------------------------------ arriving and going on */
 
-static void announce(mf_rendezvous *g, mf_fiber **list)
+static void publish_results(mf_rendezvous *g, mf_fiber **list)
 {
     const mf_instr *in = g->instr;
     for (int64_t i = 0; i < g->here_count; i++) {
@@ -199,7 +199,7 @@ bool mf_rendezvous_complete(mf_run_state *s, mf_rendezvous *g, const mf_exchange
             mf_advance(g->members[i].fiber);
     mf_run_state_lock(s);
     if (made && !g->lockstep) /* a lockstep run's fiber continues in place of the exchange's */
-        announce(g, &list);
+        publish_results(g, &list);
     while (*end)
         end = &(*end)->next;
     for (int64_t i = 0; i < n && made; i++) {
@@ -304,7 +304,7 @@ mf_rendezvous *mf_rendezvous_at_once(mf_run_state *s, const mf_instr *in, mf_map
 }
 
 /* Member f leaves its operands; the last member of this process to arrive completes the rendezvous, or begins the exchange. */
-static mf_step meet(mf_fiber *f, const mf_instr *in, mf_map *top, const int64_t *key, int count, int64_t rank, bool spread)
+static mf_step join_rendezvous(mf_fiber *f, const mf_instr *in, mf_map *top, const int64_t *key, int count, int64_t rank, bool spread)
 {
     mf_run_state *s = f->run_state;
     mf_run_state_lock(s);
@@ -366,7 +366,7 @@ mf_step mf_collective(mf_fiber *f, const mf_instr *in)
         if (in->in[k] >= 0 &&
             !(is_lent(in, k) ? mf_register_own : mf_register_pack)(mf_operand(f, in->in[k]), mf_operand_type(f, in->in[k])))
             return mf_step_fail(f->run_state, in, mf_error_out_of_memory());
-    return meet(f, in, top, key, count, rank, spread != NULL);
+    return join_rendezvous(f, in, top, key, count, rank, spread != NULL);
 }
 
 mf_step mf_axis_index_value(mf_fiber *f, const mf_instr *in)

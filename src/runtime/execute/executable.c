@@ -436,7 +436,7 @@ static mf_error_object *run_on(mf_cpu_executable *x, mf_run_state *s, mf_array *
 }
 
 /* If maps span processes, tells the others why the run did not begin. */
-static mf_error_object *missed(const mf_cpu_executable *x, mf_error_object *error)
+static mf_error_object *report_missed_call(const mf_cpu_executable *x, mf_error_object *error)
 {
     if (error && x->plan->spread)
         mf_comm_fail_unbegun(x->processes, error);
@@ -452,12 +452,12 @@ static mf_error_object *execute(mf_executable *base, mf_array *const *in, const 
     mf_error_object *error = begin_inputs(x, in, moved);
     mf_run_state *s = error ? NULL : take_run_state(x);
     if (s)
-        return missed(x, run_on(x, s, in, moved, out));
+        return report_missed_call(x, run_on(x, s, in, moved, out));
     if (error)
-        return missed(x, error);
+        return report_missed_call(x, error);
     end_reads(x, NULL, in, moved, base->program->in_count);
     take_back(x, NULL, in, moved, base->program->in_count);
-    return missed(x, mf_error_out_of_memory());
+    return report_missed_call(x, mf_error_out_of_memory());
 }
 
 /* ------------------------------------------------------------------ for the user */

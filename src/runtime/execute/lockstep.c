@@ -192,13 +192,13 @@ typedef struct mf_lockstep_run {
     const mf_map_plan *plan;
     const mf_lockstep *l;
     unsigned char *stack, *scratch;
-    unsigned char **at;   /* by value: where device 0's is */
-    int64_t *in_steps;    /* by operand of the map: bytes between devices */
-    void **pointers;      /* operands, then results of an action */
-    int64_t *steps;       /* bytes between devices, of these */
-    const void **members; /* by device */
-    size_t held_bytes;    /* size of a run that may be suspended; its memory is the run state's */
-    mf_map *at_once;      /* for rendezvous; large, so only a run that may be suspended has one */
+    unsigned char **at;     /* by value: where device 0's is */
+    int64_t *in_steps;      /* by operand of the map: bytes between devices */
+    void **pointers;        /* operands, then results of an action */
+    int64_t *steps;         /* bytes between devices, of these */
+    const void **members;   /* by device */
+    size_t held_bytes;      /* size of a run that may be suspended; its memory is the run state's */
+    mf_map *rendezvous_map; /* for rendezvous; large, so only a run that may be suspended has one */
 } run;
 
 static mf_step fail(const run *r, const mf_instr *in, mf_error_object *e) { return mf_step_fail(r->f->run_state, in, e); }
@@ -360,7 +360,7 @@ static void end_results(const run *r)
 static bool begin_exchange(run *r, const action *a)
 {
     mf_run_state *s = r->f->run_state;
-    mf_rendezvous *g = mf_rendezvous_at_once(s, a->instr, r->at_once);
+    mf_rendezvous *g = mf_rendezvous_at_once(s, a->instr, r->rendezvous_map);
     if (!g)
         return false;
     g->lockstep = r;
@@ -399,7 +399,7 @@ bool mf_lockstep_deliver(run *r, const mf_rendezvous *g, const mf_exchange *x)
 
 /* ------------------------------------------------------------------ from action to action */
 
-static mf_step go_on(run *r)
+static mf_step continue_run(run *r)
 {
     while (r->next < r->l->action_count) {
         const action *a = &r->l->actions[r->next++];
@@ -431,11 +431,11 @@ static bool begin(run *r, unsigned char *scratch, mf_step *step)
         return true;
     }
     find_values(r);
-    *step = go_on(r);
+    *step = continue_run(r);
     return true;
 }
 
-static bool run_here(mf_fiber *f, const mf_instr *in, const mf_map_plan *plan, mf_step *step)
+static bool run_in_scratch(mf_fiber *f, const mf_instr *in, const mf_map_plan *plan, mf_step *step)
 {
     unsigned char *scratch = mf_scratch(plan->lockstep->bytes);
     bool made = scratch && begin(&(run){ .f = f, .map = in, .plan = plan, .l = plan->lockstep }, scratch, step);
@@ -443,7 +443,7 @@ static bool run_here(mf_fiber *f, const mf_instr *in, const mf_map_plan *plan, m
     return made;
 }
 
-static void let_go(mf_fiber *f, run *r)
+static void free_run(mf_fiber *f, run *r)
 {
     f->lockstep = NULL;
     mf_run_state_lock(f->run_state);
@@ -452,11 +452,11 @@ static void let_go(mf_fiber *f, run *r)
 }
 
 /* Runs in memory of the run state, so that another thread may continue. */
-static bool run_held(mf_fiber *f, const mf_instr *in, const mf_map_plan *plan, mf_step *step)
+static bool run_suspendable(mf_fiber *f, const mf_instr *in, const mf_map_plan *plan, mf_step *step)
 {
     typedef struct held {
         run r;
-        mf_map at_once;
+        mf_map rendezvous_map;
     } held;
     size_t bytes = sizeof(held) + 64 + plan->lockstep->bytes;
     mf_run_state_lock(f->run_state);
@@ -465,11 +465,11 @@ static bool run_held(mf_fiber *f, const mf_instr *in, const mf_map_plan *plan, m
     if (!h)
         return false;
     run *r = f->lockstep = &h->r;
-    h->at_once = (mf_map){ .plan = plan, .parent = f };
-    *r = (run){ .f = f, .map = in, .plan = plan, .l = plan->lockstep, .held_bytes = bytes, .at_once = &h->at_once };
+    h->rendezvous_map = (mf_map){ .plan = plan, .parent = f };
+    *r = (run){ .f = f, .map = in, .plan = plan, .l = plan->lockstep, .held_bytes = bytes, .rendezvous_map = &h->rendezvous_map };
     bool made = begin(r, (unsigned char *)(((uintptr_t)(h + 1) + 63) & ~(uintptr_t)63), step);
     if (!made || *step != MF_STEP_SUSPENDED)
-        let_go(f, r);
+        free_run(f, r);
     return made;
 }
 
@@ -477,11 +477,11 @@ bool mf_lockstep_run(mf_fiber *f, const mf_instr *in, const mf_map_plan *plan, m
 {
     run *r = f->lockstep;
     if (r) {
-        *step = go_on(r);
+        *step = continue_run(r);
         if (*step != MF_STEP_SUSPENDED)
-            let_go(f, r);
+            free_run(f, r);
         return true;
     }
     bool spread = is_spread(plan), may = !spread || (f->run_state->comm && !f->map);
-    return may && (spread ? run_held : run_here)(f, in, plan, step);
+    return may && (spread ? run_suspendable : run_in_scratch)(f, in, plan, step);
 }

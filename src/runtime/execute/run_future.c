@@ -129,7 +129,7 @@ static void start_run(mf_run *r)
     finish_run(r);
 }
 
-static void input_came(void *context)
+static void on_input_ready(void *context)
 {
     input_wait *w = context;
     mf_run *r = w->run;
@@ -209,7 +209,7 @@ void mf_run_enqueue(mf_run *r, mf_array *const *in, mf_array **out, bool attend)
             r->waits[count++] = (input_wait){ r, i, mf_retain(in[i]) };
     for (int w = 0; w < count; w++) {
         mf_future *f = r->waits[w].array->future;
-        f->then(f, input_came, &r->waits[w]);
+        f->then(f, on_input_ready, &r->waits[w]);
     }
     mf_run_state *s = r->state;
     attend = attend && atomic_load(&r->pending) == 1 && atomic_load(&runs_in_flight) == 1;

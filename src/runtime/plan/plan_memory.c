@@ -3,17 +3,17 @@
  * Invariant: an upper bound. A run may need less, because results of inner blocks are moved, and lockstep maps stack their values. */
 #include "runtime/plan/plan.h"
 
-typedef struct held {
+typedef struct live_memory {
     int *root;      /* by register: the first register with the same memory */
     int64_t *bytes; /* by root; 0: memory of an argument, a constant or a result */
     int *holders;   /* by root: live registers with this memory */
     int64_t now;
-} held;
+} live_memory;
 
-static bool held_begin(held *h, const mf_block *b, bool top)
+static bool live_memory_begin(live_memory *h, const mf_block *b, bool top)
 {
     size_t n = (size_t)b->register_count + 1;
-    *h = (held){ mf_calloc(n, sizeof *h->root), mf_calloc(n, sizeof *h->bytes), mf_calloc(n, sizeof *h->holders), 0 };
+    *h = (live_memory){ mf_calloc(n, sizeof *h->root), mf_calloc(n, sizeof *h->bytes), mf_calloc(n, sizeof *h->holders), 0 };
     if (!h->root || !h->bytes || !h->holders)
         return false;
     for (int r = 0; r < b->register_count; r++) {
@@ -62,8 +62,8 @@ static int64_t most_of_instr(const mf_instr *in)
 /* The peak of live registers; 0 if memory is out. */
 static int64_t most_of_block(const mf_block *b, bool top)
 {
-    held h = { 0 };
-    bool good = b && held_begin(&h, b, top);
+    live_memory h = { 0 };
+    bool good = b && live_memory_begin(&h, b, top);
     int64_t now = h.now, most = now;
     for (int i = 0; good && i < b->instr_count; i++) {
         const mf_instr *in = b->instrs[i];

@@ -123,7 +123,7 @@ static buffer *take_over(void)
     return NULL;
 }
 
-static buffer *find_mine(void)
+static buffer *find_own_buffer(void)
 {
     if (mine)
         return mine;
@@ -155,7 +155,7 @@ static void enter_session(buffer *b, uint64_t now)
     atomic_store_explicit(&b->session, now, memory_order_release);
 }
 
-static chunk *with_room(buffer *b)
+static chunk *find_buffer_with_space(buffer *b)
 {
     chunk *c = atomic_load_explicit(&b->newest, memory_order_relaxed);
     if (c && atomic_load_explicit(&c->count, memory_order_relaxed) < CHUNK_SLICES)
@@ -176,12 +176,12 @@ static void record(int64_t start, mf_track_kind track, int index, const mf_profi
 {
     int64_t end = mf_profile_now();
     uint64_t now = atomic_load_explicit(&session, memory_order_acquire);
-    buffer *b = label ? find_mine() : NULL;
+    buffer *b = label ? find_own_buffer() : NULL;
     if (!b)
         return;
     if (atomic_load_explicit(&b->session, memory_order_relaxed) != now)
         enter_session(b, now);
-    chunk *c = with_room(b);
+    chunk *c = find_buffer_with_space(b);
     if (!c)
         return;
     int at = atomic_load_explicit(&c->count, memory_order_relaxed);

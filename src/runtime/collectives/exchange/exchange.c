@@ -78,7 +78,7 @@ static bool keep(mf_exchange *x)
     return true;
 }
 
-static bool still_fits(const mf_exchange *x, const mf_run_state *s)
+static bool is_reusable(const mf_exchange *x, const mf_run_state *s)
 {
     return x->comm == s->comm && x->reduce_scatter_from == atomic_load_explicit(&mf_reduce_scatter_from, memory_order_relaxed) &&
            x->algorithm == atomic_load_explicit(&mf_algorithm_forced, memory_order_relaxed);
@@ -94,7 +94,7 @@ mf_rendezvous *mf_exchange_take_kept(mf_run_state *s, const mf_instr *in)
     if (x)
         *at = x->next;
     mf_run_state_unlock(s);
-    if (!x || still_fits(x, s))
+    if (!x || is_reusable(x, s))
         return x ? x->own : NULL;
     free_exchange(x);
     return NULL;
@@ -110,7 +110,7 @@ void mf_exchanges_free(mf_run_state *s)
 
 /* ------------------------------------------------------------------ under way */
 
-static void end_one(mf_exchange *x)
+static void count_down(mf_exchange *x)
 {
     if (atomic_fetch_sub(&x->pending, 1) > 1)
         return;
@@ -127,7 +127,7 @@ void mf_message_ended(void *context, mf_error_object *error)
     atomic_fetch_sub(&x->s->messages, 1);
     if (error && x->scatter)
         mf_reduce_scatter_wake(x);
-    end_one(x);
+    count_down(x);
 }
 
 void mf_exchange_expect(mf_exchange *x, int messages)
@@ -147,7 +147,7 @@ void mf_exchange_expect_one_more(mf_exchange *x)
 void mf_exchange_posted(mf_exchange *x)
 {
     atomic_fetch_add(&x->s->exchanges, 1);
-    end_one(x);
+    count_down(x);
 }
 
 bool mf_run_is_blocked(void *run, int exchanges, int messages, uint64_t *version)

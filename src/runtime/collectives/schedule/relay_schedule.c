@@ -28,14 +28,14 @@ mf_algorithm mf_algorithm_for(int64_t reduce_scatter_from, int64_t processes, in
     return bytes >= reduce_scatter_from / 2 ? MF_ALGORITHM_HALVING : MF_ALGORITHM_DOUBLING;
 }
 
-typedef struct power {
+typedef struct process_block {
     int64_t base, before; /* first participant, of this block and of the one before; -1: none */
     int log, next_log;    /* of the sizes of this block and of the next one; -1: none */
-} power;
+} process_block;
 
-static power block_of(int64_t processes, int64_t participant)
+static process_block block_of(int64_t processes, int64_t participant)
 {
-    power b = { 0, -1, log2_of(processes), -1 };
+    process_block b = { 0, -1, log2_of(processes), -1 };
     while (participant - b.base >= (int64_t)1 << b.log) {
         b.before = b.base;
         b.base += (int64_t)1 << b.log;
@@ -61,11 +61,11 @@ static mf_span part_of(mf_algorithm algorithm, int64_t length, int64_t i, int ha
 }
 
 /* Step 2l: a block gets the next one's part, if that has finished; step 2l + 1: pairs of a block exchange. */
-static int forth(int64_t processes) { return 2 * log2_of(processes); }
+static int forward_steps(int64_t processes) { return 2 * log2_of(processes); }
 
-int mf_relay_steps(int64_t processes) { return 2 * forth(processes); }
+int mf_relay_steps(int64_t processes) { return 2 * forward_steps(processes); }
 
-static mf_transfer hand_over(mf_algorithm algorithm, const power *b, int64_t i, int64_t length, int level)
+static mf_transfer pass_to_block(mf_algorithm algorithm, const process_block *b, int64_t i, int64_t length, int level)
 {
     mf_transfer t = { -1, -1, { 0, 0 }, { 0, 0 }, true };
     mf_span part = part_of(algorithm, length, i, level);
@@ -79,7 +79,7 @@ static mf_transfer hand_over(mf_algorithm algorithm, const power *b, int64_t i, 
     return t;
 }
 
-static mf_transfer meet(mf_algorithm algorithm, const power *b, int64_t i, int64_t length, int level)
+static mf_transfer exchange_halves(mf_algorithm algorithm, const process_block *b, int64_t i, int64_t length, int level)
 {
     int64_t other = i ^ (int64_t)1 << level;
     if (level >= b->log)
@@ -90,9 +90,9 @@ static mf_transfer meet(mf_algorithm algorithm, const power *b, int64_t i, int64
 
 mf_transfer mf_relay_step(mf_algorithm algorithm, int64_t processes, int64_t participant, int64_t length, int step)
 {
-    power b = block_of(processes, participant);
-    int half = forth(processes), mirrored = step < half ? step : 2 * half - 1 - step;
-    mf_transfer t = (mirrored & 1 ? meet : hand_over)(algorithm, &b, participant - b.base, length, mirrored / 2);
+    process_block b = block_of(processes, participant);
+    int half = forward_steps(processes), mirrored = step < half ? step : 2 * half - 1 - step;
+    mf_transfer t = (mirrored & 1 ? exchange_halves : pass_to_block)(algorithm, &b, participant - b.base, length, mirrored / 2);
     if (step < half)
         return t;
     bool has_all = algorithm == MF_ALGORITHM_DOUBLING && mirrored & 1;
@@ -101,7 +101,7 @@ mf_transfer mf_relay_step(mf_algorithm algorithm, int64_t processes, int64_t par
 
 int mf_relay_held(int64_t processes, int64_t participant, int step, mf_span out[2])
 {
-    power b = block_of(processes, participant);
+    process_block b = block_of(processes, participant);
     int level = step / 2 < b.log ? step / 2 : b.log;
     int64_t i = (participant - b.base) >> level << level, end = b.base + ((int64_t)1 << b.log);
     out[0] = (mf_span){ b.base + i, b.base + i + ((int64_t)1 << level) };

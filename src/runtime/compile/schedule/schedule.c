@@ -38,10 +38,10 @@ static mf_instr_kind kind_of(const mf_schedule *s, const mf_eqn *e)
     return mf_params_program_count(e->op, e->params) ? MF_DO_CALL : MF_DO_SEGMENT;
 }
 
-static bool program_talks(const mf_program *p, const mf_axis_env *env, const mf_axis_env *binder);
+static bool program_uses_axis(const mf_program *p, const mf_axis_env *env, const mf_axis_env *binder);
 
 /* Whether e, or an equation nested in it, names this binder's axis. */
-static bool talks(const mf_eqn *e, const mf_axis_env *env, const mf_axis_env *binder)
+static bool uses_axis(const mf_eqn *e, const mf_axis_env *env, const mf_axis_env *binder)
 {
     if ((e->op->flags & MF_OP_COLLECTIVE) || e->op == &mf_op_axis_index) {
         const mf_namelist *axes;
@@ -55,28 +55,28 @@ static bool talks(const mf_eqn *e, const mf_axis_env *env, const mf_axis_env *bi
     int count = mf_params_program_count(e->op, e->params);
     const mf_axis_env *inner = count ? mf_params_env(e->op, e->params, env) : env;
     for (int i = 0; i < count; i++)
-        if (program_talks(*mf_params_program_at(e->op, e->params, i), inner, binder))
+        if (program_uses_axis(*mf_params_program_at(e->op, e->params, i), inner, binder))
             return true;
     return false;
 }
 
-static bool program_talks(const mf_program *p, const mf_axis_env *env, const mf_axis_env *binder)
+static bool program_uses_axis(const mf_program *p, const mf_axis_env *env, const mf_axis_env *binder)
 {
     for (int i = 0; i < p->eqn_count; i++)
-        if (talks(p->eqns[i], env, binder))
+        if (uses_axis(p->eqns[i], env, binder))
             return true;
     return false;
 }
 
 /* Whether e, or an equation nested in it, has all of these flags. */
-static bool has_inside(const mf_eqn *e, unsigned flags)
+static bool has_flags_inside(const mf_eqn *e, unsigned flags)
 {
     if ((e->op->flags & flags) == flags)
         return true;
     for (int i = 0, n = mf_params_program_count(e->op, e->params); i < n; i++) {
         const mf_program *p = *mf_params_program_at(e->op, e->params, i);
         for (int k = 0; k < p->eqn_count; k++)
-            if (has_inside(p->eqns[k], flags))
+            if (has_flags_inside(p->eqns[k], flags))
                 return true;
     }
     return false;
@@ -84,25 +84,25 @@ static bool has_inside(const mf_eqn *e, unsigned flags)
 
 /* Whether e meets other processes: it has collectives over other axes than this map's, and maps span processes. Which processes take part
  * depends on this map's index, so e has to run at each index. */
-static bool meets_by_index(const mf_schedule *s, const mf_eqn *e)
+static bool exchanges_by_index(const mf_schedule *s, const mf_eqn *e)
 {
     bool spread = s->spread || (e->op == &mf_op_pmap && ((const mf_pmap_params *)e->params)->local->count);
     for (int i = 0, n = mf_params_program_count(e->op, e->params); i < n && !spread; i++)
         spread = mf_program_spans(*mf_params_program_at(e->op, e->params, i));
-    return spread && has_inside(e, MF_OP_COLLECTIVE);
+    return spread && has_flags_inside(e, MF_OP_COLLECTIVE);
 }
 
 /* Whether the host sees e, or an equation nested in it. */
-static bool is_observable(const mf_eqn *e) { return has_inside(e, MF_OP_EFFECT | MF_OP_HOST); }
+static bool is_observable(const mf_eqn *e) { return has_flags_inside(e, MF_OP_EFFECT | MF_OP_HOST); }
 
 /* ------------------------------------------------------------------ sides */
 
-static bool known_once(const mf_schedule *s, const mf_variable *v) { return v->constant || s->side[v->id] == MF_UNIFORM; }
+static bool is_uniform_value(const mf_schedule *s, const mf_variable *v) { return v->constant || s->side[v->id] == MF_UNIFORM; }
 
 static bool operands_once(const mf_schedule *s, const mf_eqn *e)
 {
     for (int i = 0; i < e->in_count; i++)
-        if (!known_once(s, e->in[i]))
+        if (!is_uniform_value(s, e->in[i]))
             return false;
     return true;
 }
@@ -128,7 +128,7 @@ static bool has_groups(const mf_eqn *e)
 static int side_of_barrier(mf_schedule *s, const mf_eqn *e)
 {
     for (int i = 0; i < e->in_count; i++)
-        s->side[e->out[i]->id] = known_once(s, e->in[i]) ? MF_UNIFORM : MF_DEVICE;
+        s->side[e->out[i]->id] = is_uniform_value(s, e->in[i]) ? MF_UNIFORM : MF_DEVICE;
     return operands_once(s, e) ? MF_UNIFORM : MF_DEVICE;
 }
 
@@ -141,8 +141,8 @@ static int side_of(mf_schedule *s, const mf_eqn *e)
         return side_of_barrier(s, e);
     bool compared = mf_check_is_on(MF_CHECK_REPLICATED) && !(e->op->flags & MF_OP_COLLECTIVE); /* each device keeps its own */
     bool uniform = s->variance && results_uniform(s, e) && !is_observable(e) && !compared;
-    bool talking = uniform && talks(e, s->env, s->env);
-    int side = uniform && !talking && operands_once(s, e) && !meets_by_index(s, e) ? MF_UNIFORM : MF_DEVICE;
+    bool talking = uniform && uses_axis(e, s->env, s->env);
+    int side = uniform && !talking && operands_once(s, e) && !exchanges_by_index(s, e) ? MF_UNIFORM : MF_DEVICE;
     bool shared = side == MF_UNIFORM || (uniform && talking && kind_of(s, e) == MF_DO_COLLECTIVE && !has_groups(e));
     for (int o = 0; o < e->out_count; o++)
         s->side[e->out[o]->id] = shared ? MF_UNIFORM : MF_DEVICE;
