@@ -12,7 +12,7 @@ typedef struct weight_task {
     const mf_conv_step *s;
     const char *x, *dy;
     char *slots, *scratch;
-    bool marks; /* spoiled places are found call by call, not at the end */
+    bool marks; /* places that are NaN are found call by call, not at the end */
     _Atomic bool failed;
 } weight_task;
 
@@ -36,7 +36,7 @@ static char *slot_of(const mf_conv_step *s, char *slots, int64_t image)
     return slots + (size_t)(image / s->images_a_task) * slot_bytes(s);
 }
 
-/* Marks the places of the slot that the zeros around images [at, to) spoil; see conv_zeros.c. */
+/* Marks the places of the slot that the zeros around images [at, to) make NaN; see conv_zeros.c. */
 static void mark(const weight_task *t, int64_t at, int64_t to)
 {
     const mf_conv_step *s = t->s;

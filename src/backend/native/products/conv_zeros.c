@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* Whether place o of the result and place k of the kernel meet no element in spatial dimension d. */
-static bool misses(const mf_conv_zeros *z, int d, int64_t o, int64_t k)
+static bool is_outside(const mf_conv_zeros *z, int d, int64_t o, int64_t k)
 {
     const mf_conv_params *p = z->eqn->params;
     int64_t at = o * p->window_strides->at[d] - p->padding_low->at[d] + k * p->rhs_dilation->at[d];
@@ -93,7 +93,7 @@ static int64_t in_features(const mf_conv_zeros *z)
 }
 
 /* Whether the kernel has a number that is not finite at this place, for this feature of the result and features [from, to) of operand 0. */
-static bool is_bad(const mf_conv_zeros *z, const char *kernel, const int64_t *k, int64_t feature, int64_t from, int64_t to)
+static bool is_not_finite(const mf_conv_zeros *z, const char *kernel, const int64_t *k, int64_t feature, int64_t from, int64_t to)
 {
     const mf_conv_params *p = z->eqn->params;
     const int64_t *strides = z->kernel.strides, *spec = p->rhs_spec->at;
@@ -121,16 +121,16 @@ static bool step(int rank, int64_t *at, const int64_t *counts)
 }
 
 /* Whether place k of the kernel meets no element for place o of the result. */
-static bool all_miss(const mf_conv_zeros *z, const int64_t *o, const int64_t *k)
+static bool is_any_outside(const mf_conv_zeros *z, const int64_t *o, const int64_t *k)
 {
     bool missed = false;
     for (int d = 0; d < z->spatial; d++)
-        missed |= misses(z, d, o[d], k[d]);
+        missed |= is_outside(z, d, o[d], k[d]);
     return missed;
 }
 
 /* Writes NaN to place o of images [from, to) of the result. */
-static void spoil(const mf_conv_zeros *z, char *out, const int64_t *o, int64_t feature, int64_t from, int64_t to)
+static void write_nan(const mf_conv_zeros *z, char *out, const int64_t *o, int64_t feature, int64_t from, int64_t to)
 {
     const mf_conv_params *p = z->eqn->params;
     const mf_type *t = z->eqn->out[0]->type;
@@ -143,29 +143,29 @@ static void spoil(const mf_conv_zeros *z, char *out, const int64_t *o, int64_t f
         mf_store_f64(t->dtype, out + at + n * strides[p->out_spec->at[0]], (double)NAN);
 }
 
-/* What to do with spoiled places. */
-typedef struct spoiled {
+/* What to do with places that are NaN. */
+typedef struct nan_places {
     char *marks; /* by place of the result, then by feature; NULL: write them */
     char *out;   /* the result; its images [from, to) */
     int64_t from, to;
-} spoiled;
+} nan_places;
 
 /* Finds all places of the result where a number of the kernel that is not finite, for features [from, to) of operand 0, meets no
  * element. */
-static void spoil_all(const mf_conv_zeros *z, const void *kernel, int64_t from, int64_t to, const spoiled *what)
+static void find_nan_places(const mf_conv_zeros *z, const void *kernel, int64_t from, int64_t to, const nan_places *what)
 {
     int64_t k[MF_RANK] = { 0 };
     do {
         for (int64_t f = 0; f < out_features(z); f++) {
             int64_t o[MF_RANK] = { 0 }, place = 0;
-            if (!is_bad(z, kernel, k, f, from, to))
+            if (!is_not_finite(z, kernel, k, f, from, to))
                 continue;
             do {
-                bool missed = all_miss(z, o, k);
+                bool missed = is_any_outside(z, o, k);
                 if (missed && what->marks)
                     what->marks[place * out_features(z) + f] = 1;
                 else if (missed)
-                    spoil(z, what->out, o, f, what->from, what->to);
+                    write_nan(z, what->out, o, f, what->from, what->to);
                 place++;
             } while (step(z->spatial, o, z->out));
         }
@@ -186,7 +186,7 @@ void mf_conv_zeros_apply(const mf_conv_zeros *z, const void *kernel, int64_t ker
     const char *first = (const char *)out + (whole ? 0 : from * (t->size / images) * size);
     if (by_result ? !any_not_finite(t->dtype, first, count) : !any_not_finite(t->dtype, kernel, kernel_count))
         return;
-    spoil_all(z, kernel, 0, in_features(z), &(spoiled){ .out = out, .from = from, .to = to });
+    find_nan_places(z, kernel, 0, in_features(z), &(nan_places){ .out = out, .from = from, .to = to });
 }
 
 /* ------------------------------------------------------------------ for sums in parts */
@@ -207,7 +207,7 @@ void mf_conv_zeros_mark(const mf_conv_zeros *z, const void *kernel, int64_t from
     const char *first = (const char *)kernel + from * stride * mf_dtype_size(dtype);
     if (!z->some || !(z->hidden ? any_not_finite(dtype, first, (to - from) * stride) : any_not_finite(MF_F32, made, count)))
         return;
-    spoil_all(z, kernel, from, to, &(spoiled){ .marks = marks });
+    find_nan_places(z, kernel, from, to, &(nan_places){ .marks = marks });
 }
 
 void mf_conv_zeros_apply_marks(const mf_conv_zeros *z, const char *marks, void *out)
@@ -219,6 +219,6 @@ void mf_conv_zeros_apply_marks(const mf_conv_zeros *z, const char *marks, void *
     do {
         for (int64_t f = 0; f < out_features(z); f++, marks++)
             if (*marks)
-                spoil(z, out, o, f, 0, images);
+                write_nan(z, out, o, f, 0, images);
     } while (step(z->spatial, o, z->out));
 }

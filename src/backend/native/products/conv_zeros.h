@@ -15,7 +15,7 @@ void mf_conv_zeros_plan(mf_conv_zeros *z, const mf_eqn *e, const mf_layout *kern
 /* Called when the convolution has written the images [from, to). `kernel` is its whole memory, of kernel_count elements. */
 void mf_conv_zeros_apply(const mf_conv_zeros *z, const void *kernel, int64_t kernel_count, void *out, int64_t from, int64_t to);
 /* The same for a sum over operand 0's features in parts: after a part has given `made` from features [from, to), which are contiguous in
- * the kernel, mf_conv_zeros_mark marks spoiled places in so many bytes; mf_conv_zeros_apply_marks writes them to the result. */
+ * the kernel, mf_conv_zeros_mark marks places that are NaN in so many bytes; mf_conv_zeros_apply_marks writes them to the result. */
 size_t mf_conv_zeros_marks(const mf_conv_zeros *z); /* 0: nothing to do */
 void mf_conv_zeros_mark(const mf_conv_zeros *z, const void *kernel, int64_t from, int64_t to, const float *made, int64_t count,
                         char *marks);

@@ -30,46 +30,46 @@ static int64_t own_rows(const mf_native_step *s) { return s->parts->rows ? s->pa
 /* Where a step goes: before the joined step, into it, or behind it. */
 typedef enum position { BEFORE, MEMBER, BEHIND } position;
 
-typedef struct joiner {
+typedef struct joining {
     mf_build *b;
     mf_steps *steps;
     int64_t rows;
-    int *maker;          /* by root: the step that makes it, or -1 */
-    position *positions; /* by step */
-    bool *linked;        /* by step: shares rows with the reduction at which the search began */
-    bool *leads;         /* by step: makes one value per row for a step that cannot join */
-    bool *tried;         /* by step */
-    int *local;          /* by variable: 1 + its number in the joined step */
-} joiner;
+    int *maker;           /* by root: the step that makes it, or -1 */
+    position *positions;  /* by step */
+    bool *linked;         /* by step: shares rows with the reduction at which the search began */
+    bool *feeds_outsider; /* by step: makes one value per row for a step that cannot join */
+    bool *tried;          /* by step */
+    int *local;           /* by variable: 1 + its number in the joined step */
+} joining;
 
-static int64_t elements_of(const joiner *j, int var) { return j->steps->bytes[var] / mf_dtype_size(mf_build_type(j->b, var)->dtype); }
+static int64_t elements_of(const joining *j, int var) { return j->steps->bytes[var] / mf_dtype_size(mf_build_type(j->b, var)->dtype); }
 
 /* Whether operand k of a step, a variable, can be read row by row. */
-static bool inside(const joiner *j, const mf_native_step *s, int k, int var)
+static bool inside(const joining *j, const mf_native_step *s, int k, int var)
 {
     int root = j->steps->root[var];
     return j->steps->shift[var] == 0 && j->steps->bytes[var] == j->steps->bytes[root] &&
            s->parts->inside(s, k, j->rows, elements_of(j, var));
 }
 
-static bool can_join(const joiner *j, const mf_native_step *s) { return s->parts && s->parts->can(s, j->rows); }
+static bool can_join(const joining *j, const mf_native_step *s) { return s->parts && s->parts->can(s, j->rows); }
 
 /* Finds steps that a step that cannot join needs. They had better stay outside too, or everything that follows from that step could not
  * join either. */
-static void find_leads(joiner *j)
+static void find_feeders(joining *j)
 {
-    memset(j->leads, 0, (size_t)j->steps->count * sizeof *j->leads);
+    memset(j->feeds_outsider, 0, (size_t)j->steps->count * sizeof *j->feeds_outsider);
     for (int i = 0; i < j->steps->count; i++) {
         const mf_native_step *s = j->steps->at[i];
         for (int k = 0; k < s->in_count && !can_join(j, s); k++) {
             int root = j->steps->root[s->in[k]];
             if (j->maker[root] >= 0 && elements_of(j, root) == j->rows)
-                j->leads[j->maker[root]] = true;
+                j->feeds_outsider[j->maker[root]] = true;
         }
     }
 }
 
-static position position_of(const joiner *j, int i)
+static position position_of(const joining *j, int i)
 {
     const mf_native_step *s = j->steps->at[i];
     bool can = j->linked[i], after = false;
@@ -82,19 +82,19 @@ static position position_of(const joiner *j, int i)
         after = true;
         can = can && !mf_step_gathers(j->steps->at[maker]) && inside(j, s, k, s->in[k]);
     }
-    if (!after && can && (mf_step_gathers(s) || (j->leads[i] && !own_rows(s))))
+    if (!after && can && (mf_step_gathers(s) || (j->feeds_outsider[i] && !own_rows(s))))
         return BEFORE;
     return can ? MEMBER : after ? BEHIND : BEFORE;
 }
 
 /* Steps behind all members stay there. */
-static void keep_behind(joiner *j)
+static void move_trailing_behind(joining *j)
 {
     for (int i = j->steps->count - 1; i >= 0 && j->positions[i] != MEMBER; i--)
         j->positions[i] = BEHIND;
 }
 
-static bool long_member(const joiner *j)
+static bool long_member(const joining *j)
 {
     for (int i = 0; i < j->steps->count; i++)
         if (j->positions[i] == MEMBER && j->steps->at[i]->parts->block_bytes)
@@ -103,7 +103,7 @@ static bool long_member(const joiner *j)
 }
 
 /* Members that can become one compiled loop are better off without folds over all rows, so these are left out. */
-static void find_positions(joiner *j)
+static void find_positions(joining *j)
 {
     for (int pass = 0; pass < 2; pass++) {
         for (int i = 0; i < j->steps->count; i++)
@@ -114,13 +114,13 @@ static void find_positions(joiner *j)
     }
 }
 
-static int root_at(const joiner *j, const mf_native_step *s, int k)
+static int root_at(const joining *j, const mf_native_step *s, int k)
 {
     return j->steps->root[k < s->in_count ? s->in[k] : s->out[k - s->in_count]];
 }
 
 /* Whether step i reads or makes a marked memory that has rows; if so, marks all that it reads and makes (a mark is nonzero). */
-static bool touches_marked(joiner *j, int i)
+static bool touches_marked(joining *j, int i)
 {
     const mf_native_step *s = j->steps->at[i];
     int count = s->in_count + (mf_step_gathers(s) ? 0 : s->out_count);
@@ -132,7 +132,7 @@ static bool touches_marked(joiner *j, int i)
 }
 
 /* Finds the steps that share rows with the first one, transitively, and are between the same barriers. */
-static void find_linked(joiner *j, int first)
+static void find_linked(joining *j, int first)
 {
     memset(j->linked, 0, (size_t)j->steps->count * sizeof *j->linked);
     memset(j->local, 0, (size_t)j->steps->var_count * sizeof *j->local);
@@ -147,7 +147,7 @@ static void find_linked(joiner *j, int first)
 }
 
 /* Unlinks steps from which the first one depends through a step that cannot join: they have to run before it. */
-static void unlink_sources(joiner *j, int first)
+static void unlink_sources(joining *j, int first)
 {
     enum { REACHES = 1, THROUGH_OTHERS = 2 };
     unsigned char *way = mf_build_alloc(j->b, (size_t)j->steps->count, 1);
@@ -169,7 +169,7 @@ static void unlink_sources(joiner *j, int first)
 
 /* ------------------------------------------------------------------ the joined step */
 
-static bool read_outside(const joiner *j, int root)
+static bool read_outside(const joining *j, int root)
 {
     if (j->steps->kept[root])
         return true;
@@ -180,7 +180,7 @@ static bool read_outside(const joiner *j, int root)
     return false;
 }
 
-static int value_of(const joiner *j, mf_rows_step *s, int var)
+static int value_of(const joining *j, mf_rows_step *s, int var)
 {
     if (j->local[var])
         return j->local[var] - 1;
@@ -203,7 +203,7 @@ static int value_of(const joiner *j, mf_rows_step *s, int var)
     return s->value_count - 1;
 }
 
-static void number_values(const joiner *j, mf_rows_step *s)
+static void number_values(const joining *j, mf_rows_step *s)
 {
     for (int i = 0; i < s->part_count; i++) {
         mf_native_step *part = s->parts[i];
@@ -218,7 +218,7 @@ static void number_values(const joiner *j, mf_rows_step *s)
 }
 
 /* The bytes of rows to keep at hand: if a member works on a row for long, what the second-level cache holds. */
-static int64_t block_bytes(const joiner *j)
+static int64_t block_bytes(const joining *j)
 {
     int64_t most = BLOCK_BYTES;
     for (int i = 0; i < j->steps->count; i++)
@@ -249,7 +249,7 @@ static bool read_last(const mf_rows_step *s, int part, int k)
 
 /* If group i is the last to read a value of the block, and computes another one from it element by element, the two share memory. names:
  * the group's variables, operands first. */
-static void join_in_place(const joiner *j, mf_rows_step *s, int i, const int *names)
+static void join_in_place(const joining *j, mf_rows_step *s, int i, const int *names)
 {
     const mf_native_step *part = s->parts[i];
     const mf_group_plan *plan = part->parts->group ? part->parts->group(part) : NULL;
@@ -267,7 +267,7 @@ static void join_in_place(const joiner *j, mf_rows_step *s, int i, const int *na
 }
 
 /* Whether a row of operand `value` is dead when part i writes that row of result o: all readers read row by row, and earlier. */
-static bool done_before(const joiner *j, const mf_rows_step *s, int value, int i, int o, int *const *names)
+static bool done_before(const joining *j, const mf_rows_step *s, int value, int i, int o, int *const *names)
 {
     const mf_program *p = j->b->program;
     for (int q = 0; q < s->part_count; q++)
@@ -285,7 +285,7 @@ static bool done_before(const joiner *j, const mf_rows_step *s, int value, int i
 }
 
 /* Marks results that may take over the memory of operands that die in these parts; buffer_assignment.c decides. */
-static void join_with_operands(const joiner *j, mf_rows_step *s, int *const *names)
+static void join_with_operands(const joining *j, mf_rows_step *s, int *const *names)
 {
     int *over = mf_build_alloc(j->b, (size_t)s->step.out_count + 1, sizeof *over);
     bool *used = mf_build_alloc(j->b, (size_t)s->step.in_count + 1, sizeof *used);
@@ -314,7 +314,7 @@ static bool can_loop(const mf_rows_step *s)
 }
 
 /* Numbers the values, and lets them share memory where possible. */
-static void make_values(const joiner *j, mf_rows_step *s)
+static void make_values(const joining *j, mf_rows_step *s)
 {
     int **names = mf_build_alloc(j->b, (size_t)s->part_count, sizeof *names);
     for (int i = 0; i < s->part_count && !j->b->error; i++) {
@@ -384,7 +384,7 @@ static void fit_gathering(mf_rows_step *s, int64_t tasks)
 }
 
 /* Plans the number of rows per block, the number of tasks, and the layout of a task's memory: pointers, the parts' scratch, the values. */
-static void plan_rows(const joiner *j, mf_rows_step *s, int64_t bytes_a_row, size_t buffer_bytes)
+static void plan_rows(const joining *j, mf_rows_step *s, int64_t bytes_a_row, size_t buffer_bytes)
 {
     s->rows = j->rows;
     for (int v = 0; v < s->value_count; v++)
@@ -418,7 +418,7 @@ static void plan_rows(const joiner *j, mf_rows_step *s, int64_t bytes_a_row, siz
 }
 
 /* The bytes per row of all values that have rows. */
-static int64_t row_bytes(const joiner *j)
+static int64_t row_bytes(const joining *j)
 {
     int64_t bytes = 0;
     memset(j->local, 0, (size_t)j->steps->var_count * sizeof *j->local);
@@ -438,7 +438,7 @@ static int64_t row_bytes(const joiner *j)
 static bool write_loop(const void *plan, mf_loop_text *t) { return mf_loop_write_rows(plan, t); }
 
 /* Makes one compiled loop of all parts, if they allow it. Returns the bytes of its buffers. */
-static size_t add_second_tier(const joiner *j, mf_rows_step *s)
+static size_t add_second_tier(const joining *j, mf_rows_step *s)
 {
     mf_tier_up_hints hints = { .pays = true, .soon = true };
     for (int i = 0; i < s->part_count; i++)
@@ -459,7 +459,7 @@ static size_t add_second_tier(const joiner *j, mf_rows_step *s)
     return plan->buffer_bytes * (size_t)plan->at_once;
 }
 
-static mf_rows_step *make_step(joiner *j, int members, int64_t bytes_a_row)
+static mf_rows_step *make_step(joining *j, int members, int64_t bytes_a_row)
 {
     mf_rows_step *s = mf_step_new(j->b, sizeof *s, NULL);
     size_t most = 0;
@@ -489,7 +489,7 @@ static mf_rows_step *make_step(joiner *j, int members, int64_t bytes_a_row)
 }
 
 /* Puts the step in place of its members: behind all that it needs, before all that needs it. */
-static void replace(joiner *j, mf_rows_step *s, int barriers)
+static void replace(joining *j, mf_rows_step *s, int barriers)
 {
     mf_steps *steps = j->steps;
     int count = steps->count, made = 0;
@@ -520,7 +520,7 @@ static void replace(joiner *j, mf_rows_step *s, int barriers)
     steps->count = made;
 }
 
-static void find_makers(joiner *j)
+static void find_makers(joining *j)
 {
     for (int v = 0; v < j->steps->var_count; v++)
         j->maker[v] = -1;
@@ -536,16 +536,16 @@ static void print_joined(const mf_rows_step *s)
 }
 
 /* Joins the steps over the rows of reduction `first`. */
-static void join_around(joiner *j, int first)
+static void join_around(joining *j, int first)
 {
     int members = 0;
     j->rows = own_rows(j->steps->at[first]);
     find_makers(j);
-    find_leads(j);
+    find_feeders(j);
     find_linked(j, first);
     unlink_sources(j, first);
     find_positions(j);
-    keep_behind(j);
+    move_trailing_behind(j);
     for (int i = 0; i < j->steps->count; i++)
         members += j->positions[i] == MEMBER;
     int64_t bytes = row_bytes(j);
@@ -562,13 +562,13 @@ static void join_around(joiner *j, int first)
 void mf_rows_join(mf_build *b, mf_steps *steps)
 {
     size_t count = (size_t)steps->count, vars = (size_t)steps->var_count;
-    joiner j = { .b = b, .steps = steps };
+    joining j = { .b = b, .steps = steps };
     if (mf_native_rows_use == MF_ROWS_NEVER || count < 2)
         return;
     j.maker = mf_build_alloc(b, vars, sizeof *j.maker);
     j.positions = mf_build_alloc(b, count, sizeof *j.positions);
     j.linked = mf_build_alloc(b, count, sizeof *j.linked);
-    j.leads = mf_build_alloc(b, count, sizeof *j.leads);
+    j.feeds_outsider = mf_build_alloc(b, count, sizeof *j.feeds_outsider);
     j.tried = mf_build_alloc(b, count, sizeof *j.tried);
     j.local = mf_build_alloc(b, vars, sizeof *j.local);
     for (int i = 0; i < steps->count && !b->error;) {
