@@ -54,7 +54,7 @@ static inline bool read_options(int argc, char **argv, const struct option *opti
 }
 
 /* Whether v is an error; if so, prints its message. */
-static inline bool told(mf_value v)
+static inline bool report_error(mf_value v)
 {
     const char *message = mf_is_error(v) ? mf_error(v) : NULL;
     if (message)
@@ -63,9 +63,9 @@ static inline bool told(mf_value v)
 }
 
 /* The same for the result of mf_load_fashion_mnist(folder, ...). A NULL folder is where the Debian package installs the images. */
-static inline bool told_of_images(mf_value dataset, const char *folder)
+static inline bool report_dataset_error(mf_value dataset, const char *folder)
 {
-    if (!told(dataset))
+    if (!report_error(dataset))
         return false;
     if (!folder)
         fputs(PROGRAM ": the images are in Debian's package dataset-fashion-mnist; --data names another folder\n", stderr);
@@ -78,7 +78,7 @@ static inline mf_loader *having_batches(mf_loader *l)
     mf_value batch;
     if (mf_loader_batches(l) > 0)
         return l;
-    if (!mf_loader_next(l, &batch) || !told(batch))
+    if (!mf_loader_next(l, &batch) || !report_error(batch))
         fputs(PROGRAM ": the dataset has no rows\n", stderr);
     mf_loader_close(l);
     return NULL;

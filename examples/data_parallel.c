@@ -192,7 +192,7 @@ static mf_value first_rows(void *count, mf_value x) { return mf_get(x, mf_range(
 static mf_value load(const settings *s, const char *split, int64_t *images)
 {
     mf_value dataset = mf_load_fashion_mnist(s->data, split);
-    if (told_of_images(dataset, s->data))
+    if (report_dataset_error(dataset, s->data))
         return dataset;
     *images = mf_dim(mf_get(dataset, "label"), 0);
     if (strcmp(split, "train") != 0 || !s->limit || s->limit >= *images)
@@ -234,13 +234,13 @@ typedef struct run {
     mf_loader *train, *test;
 } run;
 
-static bool settle(run *r)
+static bool finish_pending(run *r)
 {
     tally *t = &r->tally;
     if (!r->pending.handle)
         return true;
     MF_SCOPE;
-    if (told(r->pending))
+    if (report_error(r->pending))
         return false;
     t->loss += mf_item_f64(mf_get(r->pending, 0, 0)); /* the same on all devices: read device 0's */
     t->accuracy += mf_item_f64(mf_get(r->pending, 1, "accuracy", 0));
@@ -256,7 +256,7 @@ static bool queue_step(run *r, mf_value batch)
     mf_value next, loss, metrics;
     mf_value sharded = mf_shard_batch(batch, mf_local_device_count());
     mf_unpack(mf_call(r->step, r->state, sharded), &next, &loss, &metrics);
-    if (told(next) || !settle(r))
+    if (report_error(next) || !finish_pending(r))
         return false;
     mf_assign(&r->state, next);
     mf_assign(&r->pending, mf_tuple(loss, metrics));
@@ -283,7 +283,7 @@ static bool save_checkpoint(run *r)
     char path[4096];
     if (!r->settings->checkpoint)
         return true;
-    return path_in(r->settings->out, "checkpoint", path, sizeof path) && settle(r) && make_folder(r->settings->out) &&
+    return path_in(r->settings->out, "checkpoint", path, sizeof path) && finish_pending(r) && make_folder(r->settings->out) &&
            mf_save_checkpoint(path, progress_of(r), mf_none()) == MF_OK; /* mf_exit_status reports a failure */
 }
 
@@ -296,7 +296,7 @@ static bool load_checkpoint(run *r)
     if (!path_in(r->settings->out, "checkpoint", path, sizeof path))
         return false;
     mf_value now = progress_of(r), whole = mf_get(mf_load_checkpoint(path, now, mf_none()), 0);
-    if (told(whole))
+    if (report_error(whole))
         return false;
     if (!mf_item_bool(mf_all(mf_equal(mf_get(whole, "run"), mf_get(now, "run"))))) {
         fprintf(stderr, "data_parallel: %s is of a run with another --seed, --batch, --limit or --lr\n", path);
@@ -322,7 +322,7 @@ static double now(void)
 
 static bool train_epoch(run *r, int epoch, result *out)
 {
-    char label[48], said[64];
+    char label[48], text[64];
     snprintf(label, sizeof label, "Epoch %d/%lld, batch", epoch + 1, r->settings->epochs);
     int64_t batches = mf_loader_batches(r->train);
     mf_progress *p = mf_progress_open(label, batches, .done = mf_loader_position(r->train) % batches, .unit = "images",
@@ -330,16 +330,16 @@ static bool train_epoch(run *r, int epoch, result *out)
     bool good = true;
     for (mf_value batch; good && mf_loader_next(r->train, &batch);) {
         int64_t position = mf_loader_position(r->train);
-        good = !told(batch) && queue_step(r, batch) && (r->tally.steps > 0 || settle(r));
+        good = !report_error(batch) && queue_step(r, batch) && (r->tally.steps > 0 || finish_pending(r));
         if (!good)
             break;
-        snprintf(said, sizeof said, "loss %.4f, accuracy %.4f", r->tally.loss / r->tally.steps, r->tally.accuracy / r->tally.steps);
-        mf_progress_step(p, said);
+        snprintf(text, sizeof text, "loss %.4f, accuracy %.4f", r->tally.loss / r->tally.steps, r->tally.accuracy / r->tally.steps);
+        mf_progress_step(p, text);
         if (r->settings->checkpoint && position % batches && position % r->settings->checkpoint == 0)
             good = save_checkpoint(r);
     }
     mf_progress_close(p);
-    if (!good || !settle(r))
+    if (!good || !finish_pending(r))
         return false;
     out->train_loss = r->tally.loss / r->tally.steps;
     out->train_accuracy = r->tally.accuracy / r->tally.steps;
@@ -354,7 +354,7 @@ static bool evaluate(run *r, result *out)
         MF_SCOPE;
         mf_value sharded = mf_shard_batch(batch, mf_local_device_count());
         mf_value sums = mf_call(r->evaluate, mf_get(r->state, "params"), sharded);
-        if (told(sums))
+        if (report_error(sums))
             return false;
         loss += mf_item_f64(mf_get(sums, "loss", 0));
         correct += mf_item_f64(mf_get(sums, "correct", 0));
@@ -423,7 +423,7 @@ static bool start(run *r, trainer *t)
     const settings *s = r->settings;
     int64_t train_images = 0, test_images = 0;
     mf_value divides = mf_shard_batch(mf_zeros(MF_SHAPE(s->batch)), mf_device_count());
-    if (told(divides) || !(r->train = open_loader(s, "train", &train_images)) || !(r->test = open_loader(s, "test", &test_images)))
+    if (report_error(divides) || !(r->train = open_loader(s, "train", &train_images)) || !(r->test = open_loader(s, "test", &test_images)))
         return false;
     mf_value params = mf_module_values(t->model, mf_of_type(MF_PARAM_STATE));
     mf_value state = train_state_pack((train_state){ .params = params, .opt_state = mf_optim_init(t->adam, params) });
@@ -434,7 +434,7 @@ static bool start(run *r, trainer *t)
         printf("%lld training images, %lld test images; %d devices with %lld images each a step; %.0f parameters\n",
                (long long)train_images, (long long)test_images, mf_device_count(), s->batch / mf_device_count(),
                parameter_count(mf_tree_leaves(params)));
-    return !told(r->state);
+    return !report_error(r->state);
 }
 
 static bool train(const settings *s)
@@ -463,7 +463,7 @@ static bool predict_image(mf_function classify, mf_value params, mf_value datase
     }
     float chances[num_classes];
     mf_value answer = mf_call(classify, params, mf_get(dataset, "image", index));
-    if (told(answer) || mf_to_host(answer, MF_F32, chances, num_classes) != MF_OK)
+    if (report_error(answer) || mf_to_host(answer, MF_F32, chances, num_classes) != MF_OK)
         return false;
     int best = 0;
     for (int i = 1; i < num_classes; i++)
@@ -482,7 +482,7 @@ static bool predict_images(const settings *s)
     if (!path_in(s->out, parameter_file, path, sizeof path))
         return false;
     mf_value params = mf_load_tree(path, mf_module_values(t.model, mf_of_type(MF_PARAM_STATE)));
-    mf_value dataset = told(params) ? params : load(s, "test", &images);
+    mf_value dataset = report_error(params) ? params : load(s, "test", &images);
     bool ok = !mf_is_error(dataset);
     mf_function classify = mf_jit(mf_closure(predict, &t));
     for (int i = 0; ok && i < s->index_count; i++)

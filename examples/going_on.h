@@ -24,7 +24,7 @@ static inline mf_value progress_of(const double *settings, int count, const mf_l
 static inline bool go_on(const going_on *g, const char *folder, int64_t step, mf_value begun, mf_loader *l, mf_value *state)
 {
     mf_value saved = mf_checkpoint_manager_restore(g->manager, step, begun);
-    if (told(saved))
+    if (report_error(saved))
         return false;
     if (!mf_item_bool(mf_array_equal(mf_get(saved, "run"), mf_get(begun, "run")))) {
         fprintf(stderr, PROGRAM ": %s is of a training with other settings; %s alone may change\n", folder, g->may_change);
@@ -54,7 +54,7 @@ static inline bool begin_or_go_on(going_on *g, mf_value begun, mf_loader *l, mf_
     if (g->resume)
         return go_on(g, folder, step, begun, l, state);
     *state = mf_get(begun, "state");
-    return !told(*state);
+    return !report_error(*state);
 }
 
 #endif

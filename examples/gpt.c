@@ -218,7 +218,7 @@ static mf_loader *open_loader(const settings *s, const text *t, bool train)
     size_t cut = t->size - t->size / 10;
     mf_value windows = train ? windows_of(t->at, cut, s->length, s->length / 4 + 1)
                              : windows_of(t->at + cut, t->size - cut, s->length, s->length);
-    if (told(windows))
+    if (report_error(windows))
         return NULL;
     if (mf_dim(windows, 0) >= s->batch)
         return mf_loader_open(windows, .batch_size = s->batch, .shuffle = train, .shuffle_seed = (uint64_t)s->seed);
@@ -236,11 +236,11 @@ static mf_value next_batch(mf_loader *l)
     return batch;
 }
 
-static bool settle(gpt_run *r)
+static bool finish_pending(gpt_run *r)
 {
     if (!r->pending.handle)
         return true;
-    if (told(r->pending))
+    if (report_error(r->pending))
         return false;
     r->loss += mf_item_f64(mf_get(r->pending, 0)); /* the same on all devices */
     r->counted++;
@@ -254,7 +254,7 @@ static bool queue_step(gpt_run *r)
     MF_SCOPE;
     mf_value next, loss, batch = mf_shard_batch(next_batch(r->train), mf_local_device_count());
     mf_unpack(mf_call(r->step, r->state, batch), &next, &loss);
-    if (told(next) || !settle(r))
+    if (report_error(next) || !finish_pending(r))
         return false;
     mf_assign(&r->state, next);
     mf_assign(&r->pending, loss);
@@ -275,7 +275,7 @@ static double evaluate(gpt_run *r)
     for (int64_t i = 0; i < batches; i++) {
         MF_SCOPE;
         mf_value mean = mf_call(r->evaluate, params, mf_shard_batch(next_batch(r->test), mf_local_device_count()));
-        if (told(mean))
+        if (report_error(mean))
             return NAN;
         loss += mf_item_f64(mf_get(mean, 0)) / (double)batches;
     }
@@ -313,11 +313,11 @@ static bool train_steps(gpt_run *r)
     mf_progress *p = mf_progress_open("Step", s->steps, .unit = "tokens", .per_step = (double)(s->batch * s->length), .done = first);
     bool ok = true;
     for (long long i = first + 1; ok && i <= last; i++) {
-        char said[64];
+        char text[64];
         bool reports = i % (s->steps / 10 + 1) == 0 || i == last;
-        ok = queue_step(r) && (!reports || settle(r));
-        snprintf(said, sizeof said, "loss %.4f", r->counted > 0 ? r->loss / r->counted : 0);
-        mf_progress_step(p, said);
+        ok = queue_step(r) && (!reports || finish_pending(r));
+        snprintf(text, sizeof text, "loss %.4f", r->counted > 0 ? r->loss / r->counted : 0);
+        mf_progress_step(p, text);
         ok = ok && (!reports || report(r, i));
     }
     mf_progress_close(p);
@@ -360,7 +360,7 @@ static bool open_files(gpt_run *r)
         return false;
     mf_assign(&r->state, mf_replicate(mf_get(state, "trained"), mf_local_devices()));
     r->book = mf_logbook_open(r->settings->out);
-    return !told(r->state) && mf_module_update(r->trainer.model, mf_get(state, "rngs")) == MF_OK;
+    return !report_error(r->state) && mf_module_update(r->trainer.model, mf_get(state, "rngs")) == MF_OK;
 }
 
 static bool start(gpt_run *r)
@@ -373,7 +373,7 @@ static bool start(gpt_run *r)
     mf_value params = mf_module_values(r->trainer.model, mf_of_type(MF_PARAM_STATE));
     gpt_state first = { .params = params, .opt_state = mf_optim_init(r->trainer.tx, params) };
     mf_assign(&r->state, mf_replicate(gpt_state_pack(first), mf_local_devices()));
-    if (!ok || told(r->state) || !open_files(r))
+    if (!ok || report_error(r->state) || !open_files(r))
         return false;
     printf("%zu bytes of text in %d files; %d devices with %lld windows of %lld bytes each a step, %lld at a time; %.0f parameters\n",
            t.size, t.files, mf_device_count(), s->batch / mf_device_count(), s->length, s->batch / mf_device_count() / s->accumulate,
@@ -419,7 +419,7 @@ static int feed(writer *w, long long at)
     mf_value key = mf_random_fold_in(mf_random_key((uint64_t)w->settings->seed), mf_i(at));
     mf_value next = mf_call(w->next, (int)w->bytes[at], key, w->settings->temperature);
     w->filled++;
-    return told(next) ? -1 : (int)mf_item_i64(next);
+    return report_error(next) ? -1 : (int)mf_item_i64(next);
 }
 
 /* Draws the byte after the last one. A full cache is emptied and refilled with the later half of its bytes: the model was never trained on
@@ -514,7 +514,7 @@ static bool load(const settings *s)
     if (!path_in(s->out, "gpt.npz", path, sizeof path))
         return false;
     mf_value params = mf_load_tree(path, mf_module_values(model, mf_of_type(MF_PARAM_STATE)));
-    return !told(params) && mf_module_update(model, params) == MF_OK && generate(s, model);
+    return !report_error(params) && mf_module_update(model, params) == MF_OK && generate(s, model);
 }
 
 int main(int argc, char **argv)

@@ -109,7 +109,7 @@ static mf_loader *open_loader(const settings *s, bool train)
 {
     MF_SCOPE;
     mf_value dataset = mf_load_fashion_mnist(s->data, train ? "train" : "test");
-    if (told_of_images(dataset, s->data))
+    if (report_dataset_error(dataset, s->data))
         return NULL;
     int64_t images = mf_dim(mf_get(dataset, "label"), 0);
     if (train && s->limit && s->limit < images)
@@ -137,12 +137,12 @@ typedef struct run {
     mf_logbook *book;
 } run;
 
-static bool settle(run *r)
+static bool finish_pending(run *r)
 {
     MF_SCOPE;
     if (!r->pending.handle)
         return true;
-    if (told(r->pending))
+    if (report_error(r->pending))
         return false;
     r->loss += mf_item_f64(mf_get(r->pending, "loss", 0)); /* the same on all devices: read device 0's */
     r->accuracy += mf_item_f64(mf_get(r->pending, "accuracy", 0));
@@ -155,31 +155,31 @@ static bool settle(run *r)
 static bool queue_step(run *r, mf_value batch)
 {
     MF_SCOPE;
-    mf_value next, said;
-    mf_unpack(mf_call(r->step, r->state, mf_shard_batch(batch, mf_local_device_count())), &next, &said);
-    if (told(next) || !settle(r))
+    mf_value next, metrics;
+    mf_unpack(mf_call(r->step, r->state, mf_shard_batch(batch, mf_local_device_count())), &next, &metrics);
+    if (report_error(next) || !finish_pending(r))
         return false;
     mf_assign(&r->state, next);
-    mf_assign(&r->pending, said);
+    mf_assign(&r->pending, metrics);
     return true;
 }
 
 static bool train_epoch(run *r, long long epoch)
 {
-    char label[48], said[64];
+    char label[48], text[64];
     snprintf(label, sizeof label, "Epoch %lld/%lld, batch", epoch, r->settings->epochs);
     mf_progress *p = mf_progress_open(label, mf_loader_batches(r->train), .unit = "images", .per_step = (double)r->settings->batch);
     bool good = true;
     r->loss = r->accuracy = r->steps = 0;
     for (mf_value batch; good && mf_loader_next(r->train, &batch);) {
-        good = !told(batch) && queue_step(r, batch);
+        good = !report_error(batch) && queue_step(r, batch);
         double steps = r->steps > 0 ? r->steps : 1;
-        snprintf(said, sizeof said, "loss %.4f, accuracy %.4f", r->loss / steps, r->accuracy / steps);
+        snprintf(text, sizeof text, "loss %.4f, accuracy %.4f", r->loss / steps, r->accuracy / steps);
         if (good)
-            mf_progress_step(p, said);
+            mf_progress_step(p, text);
     }
     mf_progress_close(p);
-    return good && settle(r);
+    return good && finish_pending(r);
 }
 
 /* ---- evaluation: sums over the unmasked images of all devices */
@@ -221,7 +221,7 @@ static bool one_epoch(run *r, long long epoch)
     if (!train_epoch(r, epoch))
         return false;
     mf_value test = evaluate(r), train = mf_dict("loss", r->loss / r->steps, "accuracy", r->accuracy / r->steps);
-    if (told(test))
+    if (report_error(test))
         return false;
     printf("Epoch %lld/%lld: test loss %.4f, test accuracy %.4f\n", epoch, r->settings->epochs, mf_item_f64(mf_get(test, "loss")),
            mf_item_f64(mf_get(test, "accuracy")));
@@ -264,21 +264,21 @@ static bool open_files(run *r)
         return false;
     mf_assign(&r->state, mf_replicate(state, mf_local_devices()));
     r->book = mf_logbook_open(r->settings->out);
-    return !told(r->state);
+    return !report_error(r->state);
 }
 
 static bool start(run *r)
 {
     const settings *s = r->settings;
     mf_value divides = mf_shard_batch(mf_zeros(MF_SHAPE(s->batch)), mf_device_count());
-    if (told(divides) || !(r->train = open_loader(s, true)) || !(r->test = open_loader(s, false)))
+    if (report_error(divides) || !(r->train = open_loader(s, true)) || !(r->test = open_loader(s, false)))
         return false;
     r->judge.trainer.tx = resnet_optimizer(s->learning_rate, s->weight_decay, s->epochs * mf_loader_batches(r->train));
     r->step = mf_pmap(mf_closure(resnet_train_step, &r->judge.trainer), "devices", .donate_argnums = MF_INTS(0));
     r->evaluate = mf_pmap(mf_closure(eval_step, &r->judge), "devices");
     resnet_state first = resnet_first_state(&r->judge.trainer, (uint64_t)s->seed);
     mf_assign(&r->state, mf_replicate(resnet_state_pack(first), mf_local_devices()));
-    if (told(r->state) || !open_files(r))
+    if (report_error(r->state) || !open_files(r))
         return false;
     printf("%d devices with %lld images each a step, %lld steps an epoch; %lld layers, %.0f parameters\n", mf_device_count(),
            s->batch / mf_device_count(), (long long)mf_loader_batches(r->train), 6 * s->blocks + 2,

@@ -147,10 +147,10 @@ static inline mf_value resnet_train_step(void *trainer, mf_value state, mf_value
     mf_unpack(mf_call(mf_value_and_grad(mf_closure(resnet_loss, &b), .has_aux = true), s.params), &both, &grads);
     mf_unpack(both, &loss, &aux);
     s.stats = mf_get(aux, "stats"); /* already the same on all devices: the norms average over "devices" */
-    mf_value told = mf_dict("loss", loss, "accuracy", mf_get(aux, "accuracy"));
-    mf_unpack(mf_pmean(mf_tuple(grads, told), "devices"), &grads, &told);
+    mf_value metrics = mf_dict("loss", loss, "accuracy", mf_get(aux, "accuracy"));
+    mf_unpack(mf_pmean(mf_tuple(grads, metrics), "devices"), &grads, &metrics);
     s.params = mf_optim_update(t->tx, grads, &s.opt_state, s.params);
-    return mf_tuple(resnet_state_pack(s), told);
+    return mf_tuple(resnet_state_pack(s), metrics);
 }
 
 /* params, stats, images -> logits, with the running averages instead of batch statistics */

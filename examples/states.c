@@ -92,7 +92,7 @@ static bool read_settings(settings *s, int argc, char **argv, int *status)
 static mf_value load(const settings *s, const char *split)
 {
     mf_value dataset = mf_load_fashion_mnist(s->data, split);
-    if (told_of_images(dataset, s->data))
+    if (report_dataset_error(dataset, s->data))
         return dataset;
     mf_value images = mf_squeeze(mf_get(dataset, "image"), -1), labels = mf_get(dataset, "label");
     images = mf_pad(images, 0.0f, MF_INTS(0, -2, -2), MF_INTS(0, -2, -2), MF_INTS(0, 0, 0));
@@ -126,12 +126,12 @@ typedef struct run {
     mf_logbook *book;
 } run;
 
-static bool settle(run *r)
+static bool finish_pending(run *r)
 {
     MF_SCOPE;
     if (!r->pending.handle)
         return true;
-    if (told(r->pending))
+    if (report_error(r->pending))
         return false;
     r->loss += mf_item_f64(mf_get(r->pending, "loss", 0)); /* the same on all devices: read device 0's */
     r->accuracy += mf_item_f64(mf_get(r->pending, "accuracy", 0));
@@ -147,7 +147,7 @@ static bool queue_step(run *r, mf_value batch)
     MF_SCOPE;
     mf_value sharded = mf_shard_batch(batch, mf_local_device_count());
     mf_value means = mf_call(r->step, mf_get(sharded, "image"), mf_get(sharded, "label"));
-    if (!settle(r))
+    if (!finish_pending(r))
         return false;
     mf_assign(&r->pending, means);
     return true;
@@ -155,18 +155,18 @@ static bool queue_step(run *r, mf_value batch)
 
 static bool train_epoch(run *r, long long epoch)
 {
-    char label[48], said[64];
+    char label[48], text[64];
     snprintf(label, sizeof label, "Epoch %lld/%lld, batch", epoch, r->settings->epochs);
     mf_progress *p = mf_progress_open(label, mf_loader_batches(r->train), .unit = "images", .per_step = (double)r->settings->batch);
     bool good = true;
     r->loss = r->accuracy = r->spikes = r->steps = 0;
     for (mf_value batch; good && mf_loader_next(r->train, &batch);) {
-        good = !told(batch) && queue_step(r, batch) && (r->steps > 0 || settle(r));
-        snprintf(said, sizeof said, "loss %.4f, accuracy %.4f", r->steps > 0 ? r->loss / r->steps : 0,
+        good = !report_error(batch) && queue_step(r, batch) && (r->steps > 0 || finish_pending(r));
+        snprintf(text, sizeof text, "loss %.4f, accuracy %.4f", r->steps > 0 ? r->loss / r->steps : 0,
                  r->steps > 0 ? r->accuracy / r->steps : 0);
-        mf_progress_step(p, said);
+        mf_progress_step(p, text);
     }
-    good = good && settle(r);
+    good = good && finish_pending(r);
     mf_progress_close(p);
     return good;
 }
@@ -212,11 +212,11 @@ static bool evaluate(run *r, score *out)
     double loss = 0, correct = 0, images = 0;
     for (mf_value batch; mf_loader_next(r->test, &batch);) {
         MF_SCOPE;
-        if (told(batch) || snn_reset(r->trainer.model) != MF_OK)
+        if (report_error(batch) || snn_reset(r->trainer.model) != MF_OK)
             return false;
         mf_value sharded = mf_shard_batch(batch, mf_local_device_count());
         mf_value sums = mf_call(r->judge, watch(r, mf_get(sharded, "image"), NULL), mf_get(sharded, "label"), mf_get(sharded, "mask"));
-        if (told(sums))
+        if (report_error(sums))
             return false;
         loss += mf_item_f64(mf_get(sums, "loss", 0));
         correct += mf_item_f64(mf_get(sums, "correct", 0));
@@ -264,14 +264,14 @@ static bool draw(run *r)
     const settings *s = r->settings;
     char path[4096];
     mf_value batch, rasters[side * most_repeats];
-    if (!mf_loader_next(r->test, &batch) || told(batch) || snn_reset(r->trainer.model) != MF_OK)
+    if (!mf_loader_next(r->test, &batch) || report_error(batch) || snn_reset(r->trainer.model) != MF_OK)
         return false;
     mf_value images = mf_get(mf_shard_batch(batch, mf_local_device_count()), "image");
     watch(r, images, rasters);
     mf_value spikes = mf_squeeze(mf_stack(mf_list_n(rasters, (int)(side * s->repeats)), -1), 1); /* (devices, neurons, time) */
     mf_value first = mf_transpose(mf_squeeze(mf_slice_in_dim(images, 0, 1, 1, 1), 1), MF_INTS(0, 2, 1));
     mf_value tiles = mf_concatenate(mf_list(enlarge(first, 3 * s->repeats), enlarge(spikes, 3)), 1);
-    if (told(tiles) || !path_in(s->out, "spikes.png", path, sizeof path) ||
+    if (report_error(tiles) || !path_in(s->out, "spikes.png", path, sizeof path) ||
         mf_save_png(path, mf_make_grid(tiles, .nrow = 8, .padding = 4, .pad_value = 0.25)) != MF_OK)
         return false;
     printf("Spikes saved as %s\n", path);

@@ -92,7 +92,7 @@ static bool read_settings(settings *s, int argc, char **argv, int *status)
 static mf_value load_images(const settings *s, const char *split, long long limit)
 {
     mf_value dataset = mf_load_fashion_mnist(s->data, split);
-    if (told_of_images(dataset, s->data))
+    if (report_dataset_error(dataset, s->data))
         return dataset;
     mf_value images = vae_pixels(mf_get(dataset, "image"));
     return limit && limit < mf_dim(images, 0) ? mf_get(images, mf_range(0, limit)) : images;
@@ -149,12 +149,12 @@ static mf_value means_of(const tally *t)
     return mf_dict("loss", t->sums[0] / t->count, "reconstruction", t->sums[1] / t->count, "kl", t->sums[2] / t->count);
 }
 
-static bool settle(run *r, tally *t)
+static bool finish_pending(run *r, tally *t)
 {
     MF_SCOPE;
     if (!r->pending.handle)
         return true;
-    if (told(r->pending))
+    if (report_error(r->pending))
         return false;
     add(t, r->pending, 1);
     mf_clear(&r->pending);
@@ -167,7 +167,7 @@ static bool queue_step(run *r, tally *t, mf_value batch)
     MF_SCOPE;
     mf_value next, means, images = mf_shard_batch(mf_get(batch, "image"), mf_local_device_count());
     mf_unpack(mf_call(r->step, r->state, images), &next, &means);
-    if (told(next) || !settle(r, t))
+    if (report_error(next) || !finish_pending(r, t))
         return false;
     mf_assign(&r->state, next);
     mf_assign(&r->pending, means);
@@ -176,16 +176,16 @@ static bool queue_step(run *r, tally *t, mf_value batch)
 
 static bool train_epoch(run *r, long long epoch, tally *t)
 {
-    char label[48], said[64];
+    char label[48], text[64];
     snprintf(label, sizeof label, "Epoch %lld/%lld, batch", epoch, r->settings->epochs);
     mf_progress *p = mf_progress_open(label, mf_loader_batches(r->train), .unit = "images", .per_step = (double)r->settings->batch);
     bool good = true;
     for (mf_value batch; good && mf_loader_next(r->train, &batch);) {
-        good = !told(batch) && queue_step(r, t, batch) && (t->count > 0 || settle(r, t));
-        snprintf(said, sizeof said, "loss %.2f", t->count > 0 ? t->sums[0] / t->count : 0);
-        mf_progress_step(p, said);
+        good = !report_error(batch) && queue_step(r, t, batch) && (t->count > 0 || finish_pending(r, t));
+        snprintf(text, sizeof text, "loss %.2f", t->count > 0 ? t->sums[0] / t->count : 0);
+        mf_progress_step(p, text);
     }
-    good = good && settle(r, t);
+    good = good && finish_pending(r, t);
     mf_progress_close(p);
     return good;
 }
@@ -209,7 +209,7 @@ static bool evaluate(run *r, tally *t)
         MF_SCOPE;
         mf_value key = mf_random_fold_in(mf_random_key((uint64_t)r->settings->seed), mf_i(mf_loader_position(r->test))), sums, images;
         mf_unpack(mf_call(r->evaluate, params, mf_shard_batch(batch, devices), mf_random_split(key, devices)), &sums, &images);
-        if (told(sums))
+        if (report_error(sums))
             return false;
         add(t, sums, mf_item_f64(mf_get(images, 0)));
     }
@@ -248,7 +248,7 @@ static bool train_epochs(run *r)
 static bool save_picture(const settings *s, const char *name, mf_value images, const char *what)
 {
     char path[4096];
-    if (told(images) || !path_in(s->out, name, path, sizeof path))
+    if (report_error(images) || !path_in(s->out, name, path, sizeof path))
         return false;
     mf_value grid = mf_make_grid(mf_reshape(images, MF_SHAPE(-1, side, side)), .nrow = columns, .pad_value = 0.25);
     if (mf_save_png(path, grid) != MF_OK)
@@ -303,7 +303,7 @@ static bool open_files(run *r)
         return false;
     mf_assign(&r->state, vae_replicated(state));
     r->book = mf_logbook_open(r->settings->out);
-    return !told(r->state);
+    return !report_error(r->state);
 }
 
 static bool start(run *r)
@@ -313,7 +313,7 @@ static bool start(run *r)
         return false;
     mf_value params = mf_module_values(r->trainer.model, mf_of_type(MF_PARAM_STATE));
     mf_assign(&r->state, vae_first_state(&r->trainer, params, mf_random_key((uint64_t)s->seed)));
-    if (told(r->state) || !open_files(r))
+    if (report_error(r->state) || !open_files(r))
         return false;
     printf("%d devices with %lld images each a step; %.0f parameters\n", mf_device_count(), s->batch / mf_device_count(),
            parameter_count(mf_tree_leaves(params)));
@@ -353,7 +353,7 @@ static bool load(const settings *s)
     if (!path_in(s->out, "vae.npz", path, sizeof path))
         return false;
     mf_value params = mf_load_tree(path, mf_module_values(model, mf_of_type(MF_PARAM_STATE)));
-    return !told(params) && draw(s, model, params);
+    return !report_error(params) && draw(s, model, params);
 }
 
 int main(int argc, char **argv)
