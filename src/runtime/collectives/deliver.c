@@ -9,7 +9,7 @@
 #define PIECE ((int64_t)256 << 10) /* bytes of all operands per task, which so stay in its core's cache */
 
 typedef struct result_job { /* one result of one rendezvous */
-    mf_rendezvous *g;
+    mf_rendezvous *rendezvous;
     int k;
     int64_t n;
     const mf_type *in, *out;
@@ -60,7 +60,7 @@ bool mf_collective_reduce(const mf_segment_compiler *compiler, const mf_eqn *e, 
 /* Gives a member result k: in its own register, or in its map's uniform register, which the map's first member fills. */
 static void deliver(const result_job *j, const mf_participant *m, const mf_register *value)
 {
-    int ref = j->g->instr->out[j->k];
+    int ref = j->rendezvous->instr->out[j->k];
     mf_register *to = ref >= 0 ? &m->fiber->top->registers[ref] : &m->map->uniform->registers[~ref];
     if (!to->data)
         mf_register_copy(to, value);
@@ -68,22 +68,22 @@ static void deliver(const result_job *j, const mf_participant *m, const mf_regis
 
 static void deliver_to_all(const result_job *j, mf_register *value)
 {
-    for (int64_t i = 0; i < j->g->here_count; i++)
-        deliver(j, &j->g->members[i], value);
+    for (int64_t i = 0; i < j->rendezvous->here_count; i++)
+        deliver(j, &j->rendezvous->members[i], value);
     mf_register_release(value);
 }
 
 /* The operand of a rank, called in rank order; *next counts the members here. */
 static const void *operand(const result_job *j, int64_t rank, int64_t *next)
 {
-    if (*next < j->g->here_count && j->g->members[*next].rank == rank)
+    if (*next < j->rendezvous->here_count && j->rendezvous->members[*next].rank == rank)
         return j->from[(*next)++];
     return mf_exchange_operand(j->x, j->k, rank);
 }
 
 static bool reduce(const result_job *j, mf_register *sum)
 {
-    const mf_eqn *e = j->g->instr->participants->eqns[j->k];
+    const mf_eqn *e = j->rendezvous->instr->participants->eqns[j->k];
     if (j->x)
         return mf_exchange_reduce(j->x, j->k, sum);
     return mf_register_new(sum, j->in->bytes) && mf_collective_reduce(j->compiler, e, j->in->dtype, j->from, j->n, j->in->size, sum->data);
@@ -115,7 +115,7 @@ static int64_t part_strides(const mf_type *whole, int64_t axis, bool axis_is_new
 
 static bool do_all_gather(const result_job *j)
 {
-    const mf_gather_axis_params *p = j->g->instr->participants->eqns[j->k]->params;
+    const mf_gather_axis_params *p = j->rendezvous->instr->participants->eqns[j->k]->params;
     mf_register all = { 0 };
     int64_t to[MF_RANK], from[MF_RANK];
     if (!mf_register_new(&all, j->out->bytes))
@@ -131,14 +131,14 @@ static bool do_all_gather(const result_job *j)
 /* Parts along the leading axis are views of the sum. */
 static bool do_psum_scatter(const result_job *j)
 {
-    const mf_gather_axis_params *p = j->g->instr->participants->eqns[j->k]->params;
+    const mf_gather_axis_params *p = j->rendezvous->instr->participants->eqns[j->k]->params;
     mf_register sum = { 0 };
     int64_t from[MF_RANK], to[MF_RANK];
     bool made = reduce(j, &sum);
     int64_t step = part_strides(j->in, p->axis, !p->tiled, j->n, from);
     mf_contiguous_strides(j->out, to);
-    for (int64_t i = 0; i < j->g->here_count && made; i++) {
-        const mf_participant *m = &j->g->members[i];
+    for (int64_t i = 0; i < j->rendezvous->here_count && made; i++) {
+        const mf_participant *m = &j->rendezvous->members[i];
         mf_register part = { 0 };
         if (p->axis == 0) {
             mf_register_view(&part, &sum, m->rank * step);
@@ -171,8 +171,8 @@ mf_pieces mf_all_to_all_pieces(const mf_eqn *e, int64_t n)
 
 static bool do_all_to_all(const result_job *j)
 {
-    mf_pieces p = mf_all_to_all_pieces(j->g->instr->participants->eqns[j->k], j->n);
-    const mf_rendezvous *g = j->g;
+    mf_pieces p = mf_all_to_all_pieces(j->rendezvous->instr->participants->eqns[j->k], j->n);
+    const mf_rendezvous *g = j->rendezvous;
     for (int64_t i = 0; i < g->here_count; i++) {
         int64_t r = g->members[i].rank;
         mf_register all = { 0 };
@@ -192,11 +192,11 @@ static bool do_all_to_all(const result_job *j)
 /* Nothing is copied: a target holds its source's operand. */
 static bool do_ppermute(const result_job *j)
 {
-    const int *sources = j->g->instr->participants->permutations[j->k].sources;
-    for (int64_t i = 0; i < j->g->here_count; i++) {
-        const mf_participant *target = &j->g->members[i];
+    const int *sources = j->rendezvous->instr->participants->permutations[j->k].sources;
+    for (int64_t i = 0; i < j->rendezvous->here_count; i++) {
+        const mf_participant *target = &j->rendezvous->members[i];
         int source = sources[target->rank];
-        const mf_participant *here = source < 0 ? NULL : mf_rendezvous_member(j->g, source);
+        const mf_participant *here = source < 0 ? NULL : mf_rendezvous_member(j->rendezvous, source);
         mf_register came = { 0 };
         if (source >= 0 && !here)
             mf_exchange_hold(j->x, j->k, target->rank, &came);
@@ -216,7 +216,7 @@ static bool do_ppermute(const result_job *j)
  * one. */
 static bool do_check(const result_job *j, mf_error_object **error)
 {
-    const mf_eqn *e = j->g->instr->participants->eqns[j->k];
+    const mf_eqn *e = j->rendezvous->instr->participants->eqns[j->k];
     mf_text differ = { 0 };
     int count = 0;
     int64_t bytes = j->x ? mf_gathered_bytes(e) : j->in->bytes;
@@ -224,13 +224,13 @@ static bool do_check(const result_job *j, mf_error_object **error)
     for (int64_t i = 1; i < j->n; i++) {
         const void *other = j->x ? mf_exchange_operand(j->x, j->k, i) : j->from[i];
         if (other != first && memcmp(other, first, (size_t)bytes) != 0)
-            mf_list_device(&differ, &count, mf_rendezvous_device(j->g, i));
+            mf_list_device(&differ, &count, mf_rendezvous_device(j->rendezvous, i));
     }
     if (count)
-        *error = mf_replicated_error(e, NULL, differ.at ? differ.at : "", count, mf_rendezvous_device(j->g, 0));
+        *error = mf_replicated_error(e, NULL, differ.at ? differ.at : "", count, mf_rendezvous_device(j->rendezvous, 0));
     mf_text_free(&differ);
-    for (int64_t i = 0; i < j->g->here_count && !count; i++)
-        deliver(j, &j->g->members[i], &j->g->members[0].in[j->k]);
+    for (int64_t i = 0; i < j->rendezvous->here_count && !count; i++)
+        deliver(j, &j->rendezvous->members[i], &j->rendezvous->members[0].in[j->k]);
     return !count;
 }
 

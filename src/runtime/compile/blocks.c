@@ -9,7 +9,7 @@ int mf_span_of(const mf_program *p) { return (int)mf_program_replicas(p); }
 
 static void set_constants(mf_planner *m, int where, mf_block *b)
 {
-    const mf_program *p = m->s.program;
+    const mf_program *p = m->schedule.program;
     int count = 0;
     b->constants = mf_planner_alloc(m, (size_t)p->var_count, sizeof *b->constants);
     b->literals = mf_planner_alloc(m, (size_t)p->var_count, sizeof(mf_literal *));
@@ -46,7 +46,7 @@ static mf_block *make_block(mf_planner *m, int where)
     *b = (mf_block){
         .register_count = d->reg_count, .types = types, .instr_count = d->instr_count, .instrs = instrs, .destination = destination
     };
-    b->span = mf_span_of(m->s.program);
+    b->span = mf_span_of(m->schedule.program);
     for (int t = 0; t < d->instr_count; t++)
         b->cost += mf_instr_cost(d->instrs[t], d);
     set_constants(m, where, b);
@@ -55,18 +55,18 @@ static mf_block *make_block(mf_planner *m, int where)
 
 static void set_inputs(mf_planner *m, int where, mf_block *b)
 {
-    const mf_program *p = m->s.program;
+    const mf_program *p = m->schedule.program;
     b->in = mf_planner_minus_ones(m, p->in_count);
     b->in_count = p->in_count;
     for (int i = 0; i < p->in_count && !m->error; i++)
-        if (m->s.side[p->in[i]->id] == where)
+        if (m->schedule.side[p->in[i]->id] == where)
             b->in[i] = m->reg[p->in[i]->id];
 }
 
 /* Sets the outputs, and the destinations: registers that a segment writes and that so can be computed in the output's memory. */
 static void set_outputs(mf_planner *m, mf_block *b, int *out)
 {
-    int count = m->s.program->out_count;
+    int count = m->schedule.program->out_count;
     if (!b) /* m has the error */
         return;
     b->out = out;
@@ -91,7 +91,7 @@ static void set_outputs(mf_planner *m, mf_block *b, int *out)
 
 int *mf_output_references(mf_planner *m)
 {
-    const mf_program *p = m->s.program;
+    const mf_program *p = m->schedule.program;
     int *out = mf_planner_alloc(m, (size_t)p->out_count, sizeof *out);
     for (int o = 0; o < p->out_count && !m->error; o++) {
         mf_variable *v = mf_origin(p->out[o]);

@@ -11,22 +11,22 @@
 
 static void make_tables(mf_planner *m)
 {
-    size_t vars = (size_t)m->s.program->var_count, items = (size_t)m->s.item_count;
-    m->reg = mf_planner_minus_ones(m, m->s.program->var_count);
+    size_t vars = (size_t)m->schedule.program->var_count, items = (size_t)m->schedule.item_count;
+    m->reg = mf_planner_minus_ones(m, m->schedule.program->var_count);
     m->crosses = mf_planner_alloc(m, vars, sizeof *m->crosses);
     m->computed_in = mf_planner_alloc(m, vars, sizeof *m->computed_in);
     m->read_by_device = mf_planner_alloc(m, vars, sizeof *m->read_by_device);
     m->seg_in = mf_planner_alloc(m, items, sizeof *m->seg_in);
     m->seg_out = mf_planner_alloc(m, items, sizeof *m->seg_out);
     for (int w = 0; w < 2; w++) {
-        m->sides[w].constant_of = mf_planner_minus_ones(m, m->s.program->var_count);
+        m->sides[w].constant_of = mf_planner_minus_ones(m, m->schedule.program->var_count);
         m->sides[w].known = mf_planner_alloc(m, vars, sizeof(bool));
     }
 }
 
 static void free_tables(mf_planner *m)
 {
-    mf_schedule_free(&m->s);
+    mf_schedule_free(&m->schedule);
     for (int w = 0; w < 2; w++) {
         mf_free(m->sides[w].types);
         mf_free(m->sides[w].instrs);
@@ -46,8 +46,9 @@ mf_blocks mf_compile_blocks(mf_planner *m, const mf_program *p, const mf_axis_en
 {
     mf_blocks made = { NULL, NULL };
     m->mapped = uniform;
-    m->error = m->error ? m->error : mf_schedule_make(&m->s, m->plan->compiler, &m->plan->arena, p, env, uniform, bucket_of(m->plan));
-    if (!m->error && !mf_schedule_partition(&m->s, &m->plan->arena))
+    m->error = m->error ? m->error
+                        : mf_schedule_make(&m->schedule, m->plan->compiler, &m->plan->arena, p, env, uniform, bucket_of(m->plan));
+    if (!m->error && !mf_schedule_partition(&m->schedule, &m->plan->arena))
         m->error = mf_error_out_of_memory();
     if (!m->error) {
         make_tables(m);

@@ -44,7 +44,7 @@ static void set_operands(mf_planner *m, mf_instr *in, int where, mf_variable *co
 /* Lists the variables that a segment reads from outside, each once. */
 static int segment_inputs(mf_planner *m, int index, mf_variable **list)
 {
-    const mf_item *item = &m->s.items[index];
+    const mf_item *item = &m->schedule.items[index];
     int count = 0;
     mf_visit_item(m, index);
     for (int k = 0; k < item->count; k++)
@@ -81,9 +81,10 @@ static int most_outputs(const mf_item *item)
 
 static bool must_wait(const mf_planner *m, int where, const mf_variable *v)
 {
-    if (v->constant || !m->mapped || m->s.side[v->id] != MF_UNIFORM || m->s.made_by[v->id] < 0 || m->sides[where].known[v->id])
+    if (v->constant || !m->mapped || m->schedule.side[v->id] != MF_UNIFORM || m->schedule.made_by[v->id] < 0 ||
+        m->sides[where].known[v->id])
         return false;
-    return where == MF_DEVICE || m->s.items[m->s.made_by[v->id]].side == MF_DEVICE;
+    return where == MF_DEVICE || m->schedule.items[m->schedule.made_by[v->id]].side == MF_DEVICE;
 }
 
 /* Adds an instruction that waits for what the block's next instruction reads of the uniform block. */
@@ -118,7 +119,7 @@ static bool is_alias(const mf_eqn *e) { return e->op->view == MF_VIEW_RESHAPE &&
 
 static void make_segment(mf_planner *m, int index)
 {
-    const mf_item *item = &m->s.items[index];
+    const mf_item *item = &m->schedule.items[index];
     mf_variable **in = mf_planner_alloc(m, (size_t)most_inputs(item), sizeof *in),
                 **out = mf_planner_alloc(m, (size_t)most_outputs(item), sizeof *out);
     if (m->error)
@@ -126,7 +127,7 @@ static void make_segment(mf_planner *m, int index)
     int in_count = segment_inputs(m, index, in), out_count = 0;
     for (int k = 0; k < item->count; k++)
         for (int o = 0; o < item->eqns[k]->out_count; o++)
-            if (m->crosses[item->eqns[k]->out[o]->id] && m->s.made_by[item->eqns[k]->out[o]->id] == index)
+            if (m->crosses[item->eqns[k]->out[o]->id] && m->schedule.made_by[item->eqns[k]->out[o]->id] == index)
                 out[out_count++] = item->eqns[k]->out[o];
     if (!out_count)
         return;
@@ -145,7 +146,7 @@ static void make_segment(mf_planner *m, int index)
 
 static void make_collective(mf_planner *m, int index)
 {
-    const mf_item *item = &m->s.items[index];
+    const mf_item *item = &m->schedule.items[index];
     mf_variable **in = mf_planner_alloc(m, (size_t)item->count, sizeof *in), **out = mf_planner_alloc(m, (size_t)item->count, sizeof *out);
     mf_participants *participants = mf_planner_alloc(m, 1, sizeof *participants);
     for (int k = 0; k < item->count && !m->error; k++) {
@@ -173,7 +174,7 @@ static void make_collective(mf_planner *m, int index)
 
 static void make_axis_index(mf_planner *m, int index)
 {
-    const mf_item *item = &m->s.items[index];
+    const mf_item *item = &m->schedule.items[index];
     mf_participants *participants = mf_planner_alloc(m, 1, sizeof *participants);
     mf_instr *made = participants ? new_instr(m, item->side, item, index) : NULL;
     if (!made)
@@ -192,7 +193,7 @@ static void make_map(mf_planner *m, mf_instr *made)
     const mf_eqn *e = made->eqn;
     const bool *held = mf_layout_held_operands(m, e);
     if (!m->error)
-        made->map = mf_plan_map(m->plan, e, mf_params_env(e->op, e->params, m->s.env), held, &m->error);
+        made->map = mf_plan_map(m->plan, e, mf_params_env(e->op, e->params, m->schedule.env), held, &m->error);
     if (!m->error)
         mf_layout_results(m, e, made->map);
 }
@@ -212,7 +213,7 @@ static bool has_map(const mf_program *p)
 
 static mf_block *nested_block(mf_planner *m, const mf_eqn *e, int i, const mf_value_layout *in)
 {
-    return m->error ? NULL : mf_plan_program(m->plan, *mf_params_program_at(e->op, e->params, i), m->s.env, in, &m->error);
+    return m->error ? NULL : mf_plan_program(m->plan, *mf_params_program_at(e->op, e->params, i), m->schedule.env, in, &m->error);
 }
 
 static void make_call(mf_planner *m, mf_instr *made)
@@ -279,7 +280,7 @@ static void make_loop(mf_planner *m, mf_instr *made)
 
 static void make_control(mf_planner *m, int index)
 {
-    const mf_item *item = &m->s.items[index];
+    const mf_item *item = &m->schedule.items[index];
     const mf_eqn *e = item->eqns[0];
     wait_for(m, item->side, e->in, e->in_count, index);
     mf_instr *made = m->error ? NULL : new_instr(m, item->side, item, index);
@@ -304,7 +305,7 @@ static void make_control(mf_planner *m, int index)
 
 static void make_instr(mf_planner *m, int index)
 {
-    switch (m->s.items[index].kind) {
+    switch (m->schedule.items[index].kind) {
     case MF_DO_SEGMENT: make_segment(m, index); break;
     case MF_DO_COLLECTIVE: make_collective(m, index); break;
     case MF_DO_AXIS_INDEX: make_axis_index(m, index); break;
@@ -314,6 +315,6 @@ static void make_instr(mf_planner *m, int index)
 
 void mf_make_instructions(mf_planner *m)
 {
-    for (int i = 0; i < m->s.item_count && !m->error; i++)
+    for (int i = 0; i < m->schedule.item_count && !m->error; i++)
         make_instr(m, i);
 }

@@ -94,7 +94,7 @@ static void allocate_liveness(mf_planner *m, liveness *l, int where)
     l->last = mf_planner_minus_ones(m, count);
     l->last_device = mf_planner_minus_ones(m, count);
     l->never_dies = mf_planner_alloc(m, (size_t)count, sizeof *l->never_dies);
-    for (int v = 0; v < m->s.program->var_count && !m->error; v++)
+    for (int v = 0; v < m->schedule.program->var_count && !m->error; v++)
         if (m->sides[where].constant_of[v] >= 0)
             l->never_dies[m->sides[where].constant_of[v]] = true;
 }
@@ -104,7 +104,7 @@ void mf_find_last_uses(mf_planner *m, const int *out)
     liveness of[2] = { 0 };
     for (int w = 0; w < 2; w++)
         allocate_liveness(m, &of[w], w);
-    for (int o = 0; o < m->s.program->out_count && !m->error; o++)
+    for (int o = 0; o < m->schedule.program->out_count && !m->error; o++)
         of[out[o] >= 0 ? MF_DEVICE : MF_UNIFORM].never_dies[out[o] >= 0 ? out[o] : ~out[o]] = true;
     for (int w = 0; w < 2 && !m->error; w++)
         find_last_mentions(m, w, &of[w], &of[MF_UNIFORM]);

@@ -78,7 +78,7 @@ void mf_layout_results(mf_planner *m, const mf_eqn *e, const mf_map_plan *map)
 
 void mf_layout_outputs(mf_planner *m, mf_block *b)
 {
-    const mf_program *p = m->s.program;
+    const mf_program *p = m->schedule.program;
     mf_value_layout *out = mf_planner_alloc(m, (size_t)p->out_count, sizeof *out);
     for (int o = 0; out && o < p->out_count; o++)
         out[o] = mf_layout_of_value(m, p->out[o]);

@@ -100,7 +100,7 @@ static void set_output(mf_planner *m, const mf_map_plan *plan, const mf_eqn *e, 
     int64_t k = params->out_axes->at[o], step = mf_dtype_size(v->type->dtype);
     out->shard = v->type;
     out->type = e->out[o]->type;
-    out->uniform = k == INT64_MIN || plan->device->out[o] < 0 || (m->s.variance && !(m->s.variance[v->id] & m->s.bit));
+    out->uniform = k == INT64_MIN || plan->device->out[o] < 0 || (m->schedule.variance && !(m->schedule.variance[v->id] & m->schedule.bit));
     out->sharding = sharding_of(m, e, o);
     out->forward = out->uniform ? -1 : forwarded(params, o);
     int64_t mapped = out->uniform ? 0 : v->type->bytes;

@@ -63,13 +63,13 @@ void mf_find_participants(mf_planner *m, const mf_item *item, mf_participants *p
     participants->member_count = 1;
     for (int a = 0; a < participants->axis_count; a++) {
         const char *name = participants->axes->at[a];
-        int level = mf_axis_env_level(m->s.env, name);
+        int level = mf_axis_env_level(m->schedule.env, name);
         if (level < 0 || level >= MF_LEVELS) {
             m->error = mf_error_new(MF_ERROR_AXIS, "%s: unbound axis name: %s", item->eqns[0]->op->name, name);
             return;
         }
         participants->levels[a] = level;
-        participants->sizes[a] = mf_axis_env_find(m->s.env, name)->size;
+        participants->sizes[a] = mf_axis_env_find(m->schedule.env, name)->size;
         participants->top = level > participants->top ? level : participants->top;
         participants->member_count *= participants->sizes[a];
     }
@@ -83,6 +83,6 @@ void mf_find_participants(mf_planner *m, const mf_item *item, mf_participants *p
                              !participants->groups; /* the last member to arrive ends it */
     for (int k = 0; k < item->count; k++) {
         const mf_variable *v = item->eqns[k]->out[0];
-        participants->detached &= m->s.side[v->id] == MF_UNIFORM && (m->plan->spread || !m->read_by_device[v->id]);
+        participants->detached &= m->schedule.side[v->id] == MF_UNIFORM && (m->plan->spread || !m->read_by_device[v->id]);
     }
 }

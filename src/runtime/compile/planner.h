@@ -15,7 +15,7 @@ typedef struct mf_side { /* one block under construction */
 
 typedef struct mf_planner {
     mf_plan *plan;
-    mf_schedule s;
+    mf_schedule schedule;
     bool mapped;
     mf_value_layout *layouts; /* by variable; NULL in the body of a map */
     mf_side sides[2];

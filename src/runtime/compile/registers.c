@@ -40,7 +40,7 @@ int mf_reference(mf_planner *m, int where, mf_variable *v)
             *r = new_register(m, where, v->type);
         return *r;
     }
-    int destination = m->s.side[v->id];
+    int destination = m->schedule.side[v->id];
     if (m->reg[v->id] < 0)
         m->reg[v->id] = new_register(m, destination, v->type);
     return destination == where ? m->reg[v->id] : ~m->reg[v->id];
@@ -51,7 +51,7 @@ static bool is_barrier(const mf_eqn *e) { return e->op->flags & MF_OP_BARRIER; }
 
 void mf_visit_item(mf_planner *m, int index)
 {
-    const mf_item *item = &m->s.items[index];
+    const mf_item *item = &m->schedule.items[index];
     for (int k = 0; k < item->count; k++)
         for (int o = 0; o < item->eqns[k]->out_count; o++)
             m->computed_in[item->eqns[k]->out[o]->id] = index + 1;
@@ -59,7 +59,7 @@ void mf_visit_item(mf_planner *m, int index)
 
 void mf_find_crossings(mf_planner *m)
 {
-    const mf_schedule *s = &m->s;
+    const mf_schedule *s = &m->schedule;
     for (int i = 0; i < s->item_count && !m->error; i++) {
         mf_visit_item(m, i);
         for (int k = 0; k < s->items[i].count; k++) {
@@ -81,8 +81,8 @@ void mf_find_crossings(mf_planner *m)
 /* Inputs that are read have a register from the beginning. */
 void mf_reference_inputs(mf_planner *m)
 {
-    const mf_program *p = m->s.program;
+    const mf_program *p = m->schedule.program;
     for (int i = 0; i < p->in_count && !m->error; i++)
         if (m->crosses[p->in[i]->id])
-            mf_reference(m, m->s.side[p->in[i]->id], p->in[i]);
+            mf_reference(m, m->schedule.side[p->in[i]->id], p->in[i]);
 }

@@ -116,6 +116,6 @@ void mf_compile_segments(mf_planner *m)
             int index = in->position;
             if (in->kind == MF_DO_SEGMENT)
                 in->kernel = compile_segment(m->plan, m->item_of[w][t], m->seg_in[index], in->in_count, in->moves, m->seg_out[index],
-                                             in->out_count, m->s.program->var_count, &m->error);
+                                             in->out_count, m->schedule.program->var_count, &m->error);
         }
 }

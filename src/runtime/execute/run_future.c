@@ -22,7 +22,7 @@ typedef struct input_wait { /* an input that was pending at the call */
 
 struct mf_run {
     mf_future future;
-    mf_cpu_executable *x;
+    mf_cpu_executable *executable;
     mf_run_state *state; /* NULL once over; guarded by the pool's lock, like the callbacks */
     callback *callbacks, **callbacks_end;
     int out_count;
@@ -42,7 +42,7 @@ static void run_destroy(mf_object *o)
     mf_drop(r->future.error);
     mf_free(r->out);
     mf_free(r->waits);
-    mf_drop(r->x);
+    mf_drop(r->executable);
 }
 static const mf_class run_class = { "run", run_destroy };
 
@@ -89,7 +89,7 @@ static void finish_run(mf_run *r)
     if (s->comm)
         s->comm->end(s->comm, s->call);
     for (int o = 0; o < r->out_count && !error; o++)
-        error = mf_cpu_fill_result(r->out[o], &s->out[o], &r->x->block->out_layouts[o]) ? NULL : mf_error_out_of_memory();
+        error = mf_cpu_fill_result(r->out[o], &s->out[o], &r->executable->block->out_layouts[o]) ? NULL : mf_error_out_of_memory();
     r->future.error = error;
     for (int o = 0; o < r->out_count; o++) /* now, so that a caller that waited for the results may find that it alone holds them */
         mf_drop(r->out[o]);
@@ -108,7 +108,7 @@ static void finish_run(mf_run *r)
         c->fn(c->context);
         mf_free(c);
     }
-    mf_cpu_give_run_state(r->x, s);
+    mf_cpu_give_run_state(r->executable, s);
     mf_drop(r);
 }
 
@@ -122,7 +122,7 @@ void mf_run_state_over(mf_run_state *s)
 static void start_run(mf_run *r)
 {
     mf_run_state *s = r->state;
-    if (!atomic_load(&s->failed) && mf_cpu_begin(r->x, s))
+    if (!atomic_load(&s->failed) && mf_cpu_begin(r->executable, s))
         return;
     if (!s->error)
         mf_run_state_fail(s, mf_error_out_of_memory());
@@ -135,10 +135,10 @@ static void on_input_ready(void *context)
     mf_run *r = w->run;
     mf_future *f = w->array->future;
     bool failed = atomic_load_explicit(&f->state, memory_order_acquire) == 2;
-    bool bound = !failed && mf_cpu_bind(r->x, r->state, w->index, w->array, mf_cpu_is_donated(r->x, w->index));
+    bool bound = !failed && mf_cpu_bind(r->executable, r->state, w->index, w->array, mf_cpu_is_donated(r->executable, w->index));
     if (!bound)
         mf_run_state_fail(r->state, failed ? mf_retain(f->error) : mf_error_out_of_memory());
-    if (!bound && !mf_cpu_is_donated(r->x, w->index))
+    if (!bound && !mf_cpu_is_donated(r->executable, w->index))
         mf_array_end_read(w->array);
     mf_drop(w->array);
     w->array = NULL;
@@ -151,7 +151,7 @@ mf_run *mf_run_new(mf_cpu_executable *x, mf_run_state *s, mf_array *const *in, i
     mf_run *r = mf_object_new(&run_class, sizeof *r);
     if (!r)
         return NULL;
-    r->x = mf_retain(x);
+    r->executable = mf_retain(x);
     r->out_count = x->base.program->out_count;
     r->out = mf_alloc(((size_t)r->out_count + 1) * sizeof(mf_array *));
     r->waits = mf_calloc((size_t)pending + 1, sizeof *r->waits);
@@ -193,7 +193,7 @@ static void drain(void) { mf_tasks_help(NULL, nothing_runs, NULL); }
 
 void mf_run_enqueue(mf_run *r, mf_array *const *in, mf_array **out, bool attend)
 {
-    const mf_cpu_executable *x = r->x;
+    const mf_cpu_executable *x = r->executable;
     if (!mf_tasks_is_worker() && !mf_cells_taken_by_thread() && !may_begin(r->comm))
         mf_tasks_help(NULL, may_begin, r->comm);
     atomic_store(&mf_drain_hook, drain);

@@ -51,7 +51,7 @@ static int64_t pairs_between(const mf_exchange *x, int k, const mf_exchange_peer
 {
     const mf_exchange_pair *pairs = mf_exchange_pairs(x, k);
     int64_t count = 0;
-    for (int64_t i = 0; i < x->g->here_count; i++)
+    for (int64_t i = 0; i < x->rendezvous->here_count; i++)
         count += from == x->sources ? pairs[i].to == (int)(to - x->sources) : pairs[i].from == (int)(from - x->sources);
     return count;
 }
@@ -64,7 +64,7 @@ static int64_t chunk_bytes(const mf_exchange *x, int k, const mf_exchange_peer *
     switch (e->op->collective) {
     case MF_COLLECTIVE_REDUCE:
     case MF_COLLECTIVE_SCATTER: return from->frontier_count * mf_partial_bytes(e);
-    case MF_COLLECTIVE_ALL_TO_ALL: return from->rank_count * to->rank_count * (bytes / x->g->member_count);
+    case MF_COLLECTIVE_ALL_TO_ALL: return from->rank_count * to->rank_count * (bytes / x->rendezvous->member_count);
     case MF_COLLECTIVE_PERMUTE: return pairs_between(x, k, from, to) * bytes;
     default: return from->rank_count * mf_gathered_bytes(e);
     }
@@ -95,7 +95,7 @@ bool mf_reduce_subtree(const mf_exchange *x, int k, mf_subtree t, int64_t first,
     int64_t bytes = count * mf_dtype_size(wide);
     MF_SMALL_ARRAY(const void *, members, FEW_MEMBERS, t.count);
     mf_register converted = { 0 };
-    const mf_participant *at = mf_rendezvous_member(x->g, t.first); /* the members of a subtree are neighbours */
+    const mf_participant *at = mf_rendezvous_member(x->rendezvous, t.first); /* the members of a subtree are neighbours */
     bool made = members && (wide == type->dtype || mf_register_new(&converted, t.count * bytes));
     for (int64_t i = 0; made && i < t.count; i++) {
         members[i] = (const char *)at[i].in[k].data + first * mf_dtype_size(type->dtype);
@@ -127,11 +127,11 @@ static void put_digest(const void *bytes, size_t size, unsigned char *to)
 void mf_put_gathered(const mf_exchange *x, int k, unsigned char *to, int64_t stride)
 {
     const mf_eqn *e = mf_exchange_eqn(x, k);
-    for (int64_t i = 0; i < x->g->here_count; i++, to += stride) {
-        const void *operand = x->g->members[i].in[k].data;
+    for (int64_t i = 0; i < x->rendezvous->here_count; i++, to += stride) {
+        const void *operand = x->rendezvous->members[i].in[k].data;
         if (e->op->collective != MF_COLLECTIVE_COMPARE)
             memcpy(to, operand, (size_t)e->in[0]->type->bytes);
-        else if (i && operand == x->g->members[i - 1].in[k].data) /* usually all members share it */
+        else if (i && operand == x->rendezvous->members[i - 1].in[k].data) /* usually all members share it */
             memcpy(to, to - stride, DIGEST);
         else
             put_digest(operand, (size_t)e->in[0]->type->bytes, to);
@@ -141,8 +141,8 @@ void mf_put_gathered(const mf_exchange *x, int k, unsigned char *to, int64_t str
 static void put_pieces(const mf_exchange *x, int k, const mf_exchange_peer *peer, unsigned char *to)
 {
     const mf_eqn *e = mf_exchange_eqn(x, k);
-    mf_pieces p = mf_all_to_all_pieces(e, x->g->member_count);
-    for (const mf_participant *m = x->g->members; m < x->g->members + x->g->here_count; m++)
+    mf_pieces p = mf_all_to_all_pieces(e, x->rendezvous->member_count);
+    for (const mf_participant *m = x->rendezvous->members; m < x->rendezvous->members + x->rendezvous->here_count; m++)
         for (const mf_rank_run *run = peer->runs; run < peer->runs + peer->run_count; run++)
             for (int64_t r = run->first; r < run->end; r++, to += p.bytes)
                 mf_copy_strided(p.rank, p.dims, mf_dtype_size(e->in[0]->type->dtype), to, p.packed, m->in[k].data + r * p.split, p.from);
@@ -151,9 +151,9 @@ static void put_pieces(const mf_exchange *x, int k, const mf_exchange_peer *peer
 static void put_pairs(const mf_exchange *x, int k, const mf_exchange_peer *peer, unsigned char *to)
 {
     int64_t bytes = mf_exchange_eqn(x, k)->in[0]->type->bytes;
-    for (int64_t i = 0; i < x->g->here_count; i++)
+    for (int64_t i = 0; i < x->rendezvous->here_count; i++)
         if (mf_exchange_pairs(x, k)[i].to == (int)(peer - x->sources)) {
-            memcpy(to, x->g->members[i].in[k].data, (size_t)bytes);
+            memcpy(to, x->rendezvous->members[i].in[k].data, (size_t)bytes);
             to += bytes;
         }
 }

@@ -39,7 +39,7 @@ static bool all_relayed(const mf_exchange *x)
 /* Allocates the exchange's memory, and fills in what it sends. */
 static bool prepare(mf_exchange *x)
 {
-    int64_t bytes[MF_PARTS], *offsets = mf_alloc((size_t)x->g->instr->out_count * sizeof *offsets);
+    int64_t bytes[MF_PARTS], *offsets = mf_alloc((size_t)x->rendezvous->instr->out_count * sizeof *offsets);
     bool made = offsets && mf_relay_prepare(x) && (all_relayed(x) || mf_exchange_find_peers(x)) &&
                 (x->relay || mf_reduce_scatter_prepare(x));
     mf_exchange_peer *own = x->sources;
@@ -71,10 +71,10 @@ static bool keep(mf_exchange *x)
 {
     if (!x->own || x->relay || x->sums)
         return false;
-    mf_run_state_lock(x->s);
-    x->next = x->s->kept;
-    x->s->kept = x;
-    mf_run_state_unlock(x->s);
+    mf_run_state_lock(x->run_state);
+    x->next = x->run_state->kept;
+    x->run_state->kept = x;
+    mf_run_state_unlock(x->run_state);
     return true;
 }
 
@@ -114,8 +114,8 @@ static void count_down(mf_exchange *x)
 {
     if (atomic_fetch_sub(&x->pending, 1) > 1)
         return;
-    atomic_fetch_sub(&x->s->exchanges, 1);
-    mf_ready(x->s, &x->fiber);
+    atomic_fetch_sub(&x->run_state->exchanges, 1);
+    mf_ready(x->run_state, &x->fiber);
 }
 
 void mf_message_ended(void *context, mf_error_object *error)
@@ -124,7 +124,7 @@ void mf_message_ended(void *context, mf_error_object *error)
     mf_error_object *none = NULL;
     if (error && !atomic_compare_exchange_strong(&x->error, &none, error))
         mf_error_ignore(error);
-    atomic_fetch_sub(&x->s->messages, 1);
+    atomic_fetch_sub(&x->run_state->messages, 1);
     if (error && x->scatter)
         mf_reduce_scatter_wake(x);
     count_down(x);
@@ -132,21 +132,21 @@ void mf_message_ended(void *context, mf_error_object *error)
 
 void mf_exchange_expect(mf_exchange *x, int messages)
 {
-    atomic_fetch_add(&x->s->begun, 1);
-    atomic_fetch_add(&x->s->messages, messages);
+    atomic_fetch_add(&x->run_state->begun, 1);
+    atomic_fetch_add(&x->run_state->messages, messages);
     atomic_store(&x->pending, messages + 1);
 }
 
 void mf_exchange_expect_one_more(mf_exchange *x)
 {
-    atomic_fetch_add(&x->s->begun, 1);
-    atomic_fetch_add(&x->s->messages, 1);
+    atomic_fetch_add(&x->run_state->begun, 1);
+    atomic_fetch_add(&x->run_state->messages, 1);
     atomic_fetch_add(&x->pending, 1);
 }
 
 void mf_exchange_posted(mf_exchange *x)
 {
-    atomic_fetch_add(&x->s->exchanges, 1);
+    atomic_fetch_add(&x->run_state->exchanges, 1);
     count_down(x);
 }
 
@@ -166,7 +166,7 @@ bool mf_run_is_blocked(void *run, int exchanges, int messages, uint64_t *version
  * Returns the number of messages. */
 static int post_round(mf_exchange *x, bool really)
 {
-    mf_comm *c = x->s->comm;
+    mf_comm *c = x->run_state->comm;
     const mf_exchange_peer *own = x->sources;
     const mf_message_tag tags[] = { mf_exchange_tag(x, MF_PART_SHARED), mf_exchange_tag(x, MF_PART_OWN) };
     mf_span d = mf_round_distances(x->source_count, x->round);
@@ -227,8 +227,8 @@ static mf_exchange *new_exchange(mf_run_state *s, mf_rendezvous *g)
     mf_exchange *x = mf_calloc(1, sizeof *x);
     if (!x)
         return NULL;
-    x->s = s;
-    x->g = g;
+    x->run_state = s;
+    x->rendezvous = g;
     x->out_count = g->instr->out_count;
     x->compiler = mf_executable_compiler(s->executable);
     x->comm = s->comm;
@@ -288,10 +288,10 @@ static int go_on(mf_exchange *x)
 void mf_exchange_fail(mf_exchange *x)
 {
     mf_error_object *error = atomic_exchange(&x->error, NULL);
-    if (error && x->g->instr->eqn->address)
-        mf_error_set_address(error, x->g->instr->eqn->address);
+    if (error && x->rendezvous->instr->eqn->address)
+        mf_error_set_address(error, x->rendezvous->instr->eqn->address);
     if (error)
-        mf_run_state_fail(x->s, error);
+        mf_run_state_fail(x->run_state, error);
 }
 
 void mf_exchange_end(mf_exchange *x)
@@ -300,8 +300,8 @@ void mf_exchange_end(mf_exchange *x)
         mf_reduce_scatter_advance(x);
         return;
     }
-    mf_run_state *s = x->s;
-    mf_rendezvous *g = x->g;
+    mf_run_state *s = x->run_state;
+    mf_rendezvous *g = x->rendezvous;
     mf_map *waiting = g->instr->participants->detached && !g->lockstep ? g->top : NULL;
     mf_fiber *next = g->lockstep ? mf_lockstep_fiber(g->lockstep) : NULL;
     mf_exchange_fail(x);

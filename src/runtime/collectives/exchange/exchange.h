@@ -38,8 +38,8 @@ typedef struct mf_exchange_peer {
 
 struct mf_exchange {
     mf_fiber fiber;
-    mf_run_state *s;
-    mf_rendezvous *g;
+    mf_run_state *run_state;
+    mf_rendezvous *rendezvous;
     const mf_segment_compiler *compiler;
     int out_count, source_count;
     mf_exchange_peer *sources;         /* who may exchange something; this process first, then around the circle in order */
@@ -62,9 +62,12 @@ struct mf_exchange {
     _Atomic(mf_error_object *) error; /* the first one */
 };
 
-static inline const mf_eqn *mf_exchange_eqn(const mf_exchange *x, int k) { return x->g->instr->participants->eqns[k]; }
+static inline const mf_eqn *mf_exchange_eqn(const mf_exchange *x, int k) { return x->rendezvous->instr->participants->eqns[k]; }
 
-static inline const mf_exchange_pair *mf_exchange_pairs(const mf_exchange *x, int k) { return x->exchanged + k * x->g->here_count; }
+static inline const mf_exchange_pair *mf_exchange_pairs(const mf_exchange *x, int k)
+{
+    return x->exchanged + k * x->rendezvous->here_count;
+}
 
 /* True until mf_exchange_reduce has taken the sum. */
 static inline bool mf_is_reduce_scattered(const mf_exchange *x, int k) { return x->sums && x->sums[k].data; }

@@ -24,13 +24,13 @@ static int by_number(const void *a, const void *b)
 /* The numbers of the processes that take part, ascending and unique; *count of them. NULL: memory is out. */
 static int *find_processes(const mf_exchange *x, int64_t *count)
 {
-    const mf_rendezvous *g = x->g;
+    const mf_rendezvous *g = x->rendezvous;
     const mf_ownership *o = &g->owners;
     int64_t most = 1 + (x->pairs ? 2 * g->here_count * x->out_count : o->runs), found = 1, unique = 0;
     int *list = mf_alloc((size_t)most * sizeof *list);
     if (!list)
         return NULL;
-    list[0] = x->s->comm->rank;
+    list[0] = x->run_state->comm->rank;
     for (int64_t run = 0; run < o->runs && !x->pairs; run++)
         list[found++] = mf_ownership_process(o, run);
     for (int k = 0; k < x->out_count && x->pairs; k++)
@@ -56,7 +56,7 @@ static bool number_sources(mf_exchange *x)
     int *list = find_processes(x, &count);
     x->sources = list ? mf_calloc((size_t)count, sizeof *x->sources) : NULL;
     if (x->sources) {
-        while (list[own] != x->s->comm->rank)
+        while (list[own] != x->run_state->comm->rank)
             own++;
         x->source_count = (int)count;
         for (int64_t i = 0; i < count; i++)
@@ -69,7 +69,7 @@ static bool number_sources(mf_exchange *x)
 /* The index in `sources` of a process that is one of them. */
 static int source_of(const mf_exchange *x, int process)
 {
-    int size = x->s->comm->size, own = x->sources->process, low = 0, high = x->source_count;
+    int size = x->run_state->comm->size, own = x->sources->process, low = 0, high = x->source_count;
     int distance = (process - own + size) % size;
     while (high - low > 1) {
         int middle = low + (high - low) / 2;
@@ -80,14 +80,14 @@ static int source_of(const mf_exchange *x, int process)
 
 int mf_exchange_source_of_rank(const mf_exchange *x, int64_t rank)
 {
-    const mf_ownership *o = &x->g->owners;
+    const mf_ownership *o = &x->rendezvous->owners;
     return source_of(x, mf_ownership_process(o, mf_ownership_run_of(o, rank)));
 }
 
 /* Lists each source's runs of ranks in one array. */
 static bool list_runs(mf_exchange *x)
 {
-    const mf_ownership *o = &x->g->owners;
+    const mf_ownership *o = &x->rendezvous->owners;
     mf_rank_run *list = x->runs = mf_alloc((size_t)o->runs * sizeof *list);
     if (!list)
         return false;
@@ -117,7 +117,7 @@ int64_t mf_exchange_position_of(const mf_exchange_peer *owner, int64_t rank)
 static bool find_frontier(const mf_exchange *x, mf_exchange_peer *of)
 {
     mf_subtree nodes[MF_FRONTIER_MAX];
-    int64_t n = x->g->member_count, count = 0;
+    int64_t n = x->rendezvous->member_count, count = 0;
     for (int64_t i = 0; i < of->run_count; i++)
         count += mf_frontier(n, of->runs[i].first, of->runs[i].end, nodes);
     of->frontier = mf_alloc((size_t)count * sizeof *of->frontier);
@@ -129,7 +129,7 @@ static bool find_frontier(const mf_exchange *x, mf_exchange_peer *of)
 /* What comes from one process is in the order of the sources' ranks. */
 static void number_pairs(const mf_exchange *x, int k)
 {
-    const mf_rendezvous *g = x->g;
+    const mf_rendezvous *g = x->rendezvous;
     const mf_permutation *p = &g->instr->participants->permutations[k];
     mf_exchange_pair *pairs = x->exchanged + k * g->here_count;
     for (int64_t i = 0; i < g->here_count; i++) {
@@ -149,7 +149,7 @@ static bool find_pairs(mf_exchange *x)
     bool any = false;
     for (int k = 0; k < x->out_count; k++)
         any |= mf_exchange_eqn(x, k)->op->collective == MF_COLLECTIVE_PERMUTE;
-    if (any && !(x->exchanged = mf_alloc((size_t)(x->out_count * x->g->here_count) * sizeof *x->exchanged)))
+    if (any && !(x->exchanged = mf_alloc((size_t)(x->out_count * x->rendezvous->here_count) * sizeof *x->exchanged)))
         return false;
     for (int k = 0; k < x->out_count; k++)
         if (mf_exchange_eqn(x, k)->op->collective == MF_COLLECTIVE_PERMUTE)

@@ -77,7 +77,7 @@ static int64_t chunks_of(const mf_exchange *x, const mf_eqn *e)
 static bool prepare_loans(mf_exchange *x)
 {
     int others = x->source_count - 1;
-    if (!x->s->comm->borrow || !mf_frontiers_are_level(x)) /* combining other frontiers writes to them, but a loan is read-only */
+    if (!x->run_state->comm->borrow || !mf_frontiers_are_level(x)) /* combining other frontiers writes to them, but a loan is read-only */
         return true;
     x->scatter->from = mf_calloc((size_t)x->scatter->count * (size_t)others, sizeof *x->scatter->from);
     for (int i = 0; i < x->scatter->count && x->scatter->from; i++) {
@@ -100,7 +100,7 @@ static bool make_chunks(mf_exchange *x)
     if (!x->scatter)
         return false;
     atomic_store(&x->scatter->events, 1); /* until it has been posted */
-    x->scatter->early = x->g->instr->participants->detached && !x->g->lockstep;
+    x->scatter->early = x->rendezvous->instr->participants->detached && !x->rendezvous->lockstep;
     for (int k = 0; k < x->out_count; k++) {
         const mf_eqn *e = mf_exchange_eqn(x, k);
         int64_t each = chunk_elements(x, e), size = e->in[0]->type->size;
@@ -169,8 +169,8 @@ void mf_reduce_scatter_wake(mf_exchange *x)
 {
     if (atomic_fetch_add(&x->scatter->events, 1))
         return;
-    atomic_fetch_sub(&x->s->exchanges, 1);
-    mf_ready(x->s, &x->fiber);
+    atomic_fetch_sub(&x->run_state->exchanges, 1);
+    mf_ready(x->run_state, &x->fiber);
 }
 
 static void count_arrived(vector_chunk *b)
@@ -197,7 +197,7 @@ static void partials_received(void *context, mf_error_object *error)
 /* False: the owner had withdrawn it. */
 static bool return_loan(const partials_from *f)
 {
-    mf_comm *c = f->chunk->x->s->comm;
+    mf_comm *c = f->chunk->x->run_state->comm;
     return c->return_loan(c, f->process, f->chunk->x->tag.call, &f->loan);
 }
 
@@ -218,7 +218,7 @@ static void ask_why(vector_chunk *b, const partials_from *lost)
     mf_message_tag tag = tag_of(b, PARTIALS);
     x->scatter->loan_lost = true;
     mf_exchange_expect_one_more(x);
-    x->s->comm->receive(x->s->comm, lost->process, &tag, b->in.data, (size_t)lost->bytes, mf_message_ended, x);
+    x->run_state->comm->receive(x->run_state->comm, lost->process, &tag, b->in.data, (size_t)lost->bytes, mf_message_ended, x);
 }
 
 static void partials_lent(void *context, mf_error_object *error)
@@ -249,7 +249,7 @@ static unsigned char *sum_at(const vector_chunk *b, const mf_exchange_peer *of, 
 static void receive(vector_chunk *b)
 {
     mf_exchange *x = b->x;
-    mf_comm *c = x->s->comm;
+    mf_comm *c = x->run_state->comm;
     const mf_exchange_peer *own = x->sources;
     mf_message_tag partials = tag_of(b, PARTIALS), sum = tag_of(b, SUM);
     unsigned char *to = b->in.data;
@@ -298,7 +298,7 @@ static bool reduce_own(vector_chunk *b)
 static bool begin(vector_chunk *b)
 {
     mf_exchange *x = b->x;
-    mf_comm *c = x->s->comm;
+    mf_comm *c = x->run_state->comm;
     const mf_exchange_peer *own = x->sources, *end = own + x->source_count;
     mf_message_tag tag = tag_of(b, PARTIALS);
     int64_t in = 0, out = 0;
@@ -365,7 +365,7 @@ static bool combine_piece(vector_chunk *b, unsigned char *to)
 static bool combine(vector_chunk *b)
 {
     mf_exchange *x = b->x;
-    mf_comm *c = x->s->comm;
+    mf_comm *c = x->run_state->comm;
     mf_message_tag tag = tag_of(b, SUM);
     size_t count;
     unsigned char *sum = sum_at(b, x->sources, &count);
@@ -403,7 +403,7 @@ static bool step(mf_exchange *x, bool *made)
 static bool may_advance(const mf_exchange *x)
 {
     return (x->scatter->combined < x->scatter->count || x->scatter->loan_lost) && !atomic_load(&x->error) &&
-           !atomic_load_explicit(&x->s->failed, memory_order_acquire);
+           !atomic_load_explicit(&x->run_state->failed, memory_order_acquire);
 }
 
 /* Lets the communicator send what the last step has posted. */
@@ -417,7 +417,7 @@ static void poll_comm(mf_comm *c)
  * is blocked sees both changes or neither. */
 static bool suspend(mf_exchange *x, int *seen)
 {
-    mf_run_state *s = x->s;
+    mf_run_state *s = x->run_state;
     bool counts = x->scatter->posted; /* before posting, the caller counts it */
     mf_run_state_lock(s);
     atomic_fetch_add(&s->exchanges, counts);
@@ -435,9 +435,9 @@ static bool advance(mf_exchange *x)
     while (may_advance(x)) {
         bool made = true;
         if (step(x, &made)) {
-            poll_comm(x->s->comm);
+            poll_comm(x->run_state->comm);
             if (!made)
-                mf_run_state_fail(x->s, mf_error_out_of_memory());
+                mf_run_state_fail(x->run_state, mf_error_out_of_memory());
         } else if (suspend(x, &seen)) {
             return false;
         }

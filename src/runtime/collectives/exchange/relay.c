@@ -69,7 +69,7 @@ static void lay_out(const mf_exchange *x, mf_relay *r)
 static bool put_partials(const mf_exchange *x, mf_relay *r)
 {
     mf_subtree nodes[MF_FRONTIER_MAX];
-    r->part_count = mf_frontier(x->g->member_count, r->ranks.first, r->ranks.end, nodes);
+    r->part_count = mf_frontier(x->rendezvous->member_count, r->ranks.first, r->ranks.end, nodes);
     bool made = mf_register_new(&r->mine, r->part_count * r->length * UNIT);
     for (int i = 0; i < r->part_count && made; i++) {
         r->parts[i] = (part){ nodes[i], r->mine.data + i * r->length * UNIT, 0 };
@@ -87,7 +87,7 @@ static bool put_partials(const mf_exchange *x, mf_relay *r)
 
 static bool put_records(const mf_exchange *x, mf_relay *r)
 {
-    const mf_rendezvous *g = x->g;
+    const mf_rendezvous *g = x->rendezvous;
     if (!mf_register_new(&r->all, g->member_count * r->record))
         return false;
     memset(r->all.data + r->ranks.first * r->record, 0, (size_t)((r->ranks.end - r->ranks.first) * r->record));
@@ -100,9 +100,9 @@ static bool put_records(const mf_exchange *x, mf_relay *r)
 bool mf_relay_prepare(mf_exchange *x)
 {
     int forced = atomic_load_explicit(&mf_algorithm_forced, memory_order_relaxed);
-    if (forced == MF_ALGORITHM_DIRECT || (forced < 0 && x->s->comm->size <= MF_DIRECT_MOST))
+    if (forced == MF_ALGORITHM_DIRECT || (forced < 0 && x->run_state->comm->size <= MF_DIRECT_MOST))
         return true;
-    const mf_ownership *owners = &x->g->owners;
+    const mf_ownership *owners = &x->rendezvous->owners;
     int64_t processes = owners->ordered ? owners->runs : 0, bytes = 0;
     for (int k = 0; k < x->out_count; k++)
         bytes += mf_reduces(mf_exchange_eqn(x, k)) ? mf_partial_bytes(mf_exchange_eqn(x, k)) : 0;
@@ -116,7 +116,7 @@ bool mf_relay_prepare(mf_exchange *x)
     r->processes = processes;
     r->algorithm = algorithm;
     r->step = -1;
-    r->own = mf_ownership_run_of(owners, x->g->members[0].rank);
+    r->own = mf_ownership_run_of(owners, x->rendezvous->members[0].rank);
     r->ranks = (mf_span){ mf_ownership_first(owners, r->own), mf_ownership_first(owners, r->own + 1) };
     r->offsets = mf_calloc((size_t)x->out_count, sizeof *r->offsets);
     if (!r->offsets)
@@ -156,11 +156,11 @@ static mf_message_tag tag_of(const posting *p, int number)
     return mf_exchange_tag(p->x, p->t.partial && !number ? MF_PART_SHARED : mf_hash_mix(step, (uint64_t)number));
 }
 
-static int process_of(const posting *p, int64_t participant) { return mf_ownership_process(&p->x->g->owners, participant); }
+static int process_of(const posting *p, int64_t participant) { return mf_ownership_process(&p->x->rendezvous->owners, participant); }
 
 static void send(posting *p, const unsigned char *at, int64_t bytes)
 {
-    mf_comm *c = p->x->s->comm;
+    mf_comm *c = p->x->run_state->comm;
     if (p->t.to < 0 || !bytes)
         return;
     mf_message_tag tag = tag_of(p, p->sent++);
@@ -170,7 +170,7 @@ static void send(posting *p, const unsigned char *at, int64_t bytes)
 
 static void receive(posting *p, unsigned char *at, int64_t bytes)
 {
-    mf_comm *c = p->x->s->comm;
+    mf_comm *c = p->x->run_state->comm;
     if (p->t.from < 0 || !bytes)
         return;
     mf_message_tag tag = tag_of(p, p->received++);
@@ -192,7 +192,7 @@ static void post_vector(posting *p)
         send(p, r->sum.data + t->sends.first * UNIT, out);
         return;
     }
-    int count = t->from < 0 ? 0 : mf_relay_nodes(&p->x->g->owners, t->from, r->step, nodes);
+    int count = t->from < 0 ? 0 : mf_relay_nodes(&p->x->rendezvous->owners, t->from, r->step, nodes);
     for (int i = 0; i < count; i++)
         receive(p, p->post ? r->came[r->step].data + i * in : NULL, in);
     for (int i = 0; i < r->part_count && t->to >= 0; i++)
@@ -203,7 +203,7 @@ static void post_vector(posting *p)
 static int records_of(const mf_exchange *x, int64_t participant, bool partial, mf_span *out)
 {
     const mf_relay *r = x->relay;
-    const mf_ownership *owners = &x->g->owners;
+    const mf_ownership *owners = &x->rendezvous->owners;
     out[0] = (mf_span){ 0, r->processes };
     int count = partial ? mf_relay_held(r->processes, participant, r->step, out) : 1;
     for (int i = 0; i < count; i++)
@@ -248,7 +248,7 @@ static bool allocate(const mf_exchange *x)
     mf_subtree nodes[MF_RELAY_NODES];
     mf_transfer t = transfer(r, r->algorithm);
     int64_t bytes = t.partial && t.from >= 0 ? span_bytes(t.receives) : 0;
-    return !bytes || mf_register_new(&r->came[r->step], bytes * mf_relay_nodes(&x->g->owners, t.from, r->step, nodes));
+    return !bytes || mf_register_new(&r->came[r->step], bytes * mf_relay_nodes(&x->rendezvous->owners, t.from, r->step, nodes));
 }
 
 /* ------------------------------------------------------------------ combining */
@@ -278,8 +278,8 @@ static bool combine(const mf_exchange *x, const mf_transfer *t)
     mf_relay *r = x->relay;
     mf_subtree nodes[MF_RELAY_NODES];
     part all[2 * MF_RELAY_NODES];
-    int64_t bytes = span_bytes(t->receives), n = x->g->member_count;
-    int count = 0, came = t->from < 0 ? 0 : mf_relay_nodes(&x->g->owners, t->from, r->step, nodes);
+    int64_t bytes = span_bytes(t->receives), n = x->rendezvous->member_count;
+    int count = 0, came = t->from < 0 ? 0 : mf_relay_nodes(&x->rendezvous->owners, t->from, r->step, nodes);
     for (int i = 0, j = 0; came && (i < r->part_count || j < came);) {
         bool own = j == came || (i < r->part_count && r->parts[i].node.first < nodes[j].first);
         all[count++] = own ? r->parts[i] : (part){ nodes[j], r->came[r->step].data + j * bytes, t->receives.first };

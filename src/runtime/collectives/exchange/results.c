@@ -23,7 +23,7 @@ const void *mf_exchange_operand(const mf_exchange *x, int k, int64_t rank)
 
 void mf_exchange_hold(const mf_exchange *x, int k, int64_t target, mf_register *to)
 {
-    const mf_exchange_pair *pair = &mf_exchange_pairs(x, k)[mf_rendezvous_member(x->g, target) - x->g->members];
+    const mf_exchange_pair *pair = &mf_exchange_pairs(x, k)[mf_rendezvous_member(x->rendezvous, target) - x->rendezvous->members];
     const mf_exchange_peer *from = &x->sources[pair->from];
     mf_register_view(to, &from->data[mf_exchange_part(x, k)], from->offsets[k] + pair->number * mf_exchange_eqn(x, k)->in[0]->type->bytes);
 }
@@ -31,7 +31,7 @@ void mf_exchange_hold(const mf_exchange *x, int k, int64_t target, mf_register *
 const void *mf_exchange_piece(const mf_exchange *x, int k, int64_t s, int64_t r)
 {
     const mf_exchange_peer *own = x->sources, *from = &own[mf_exchange_source_of_rank(x, s)];
-    int64_t bytes = mf_exchange_eqn(x, k)->in[0]->type->bytes / x->g->member_count;
+    int64_t bytes = mf_exchange_eqn(x, k)->in[0]->type->bytes / x->rendezvous->member_count;
     return chunk_from(x, k, from) + (mf_exchange_position_of(from, s) * own->rank_count + mf_exchange_position_of(own, r)) * bytes;
 }
 
@@ -77,7 +77,7 @@ static void sort(partial *list, int64_t n)
 
 bool mf_frontiers_are_level(const mf_exchange *x)
 {
-    int64_t n = x->g->member_count, each = 1;
+    int64_t n = x->rendezvous->member_count, each = 1;
     for (int i = 0; i < x->source_count; i++)
         for (int64_t f = 0; f < x->sources[i].frontier_count; f++)
             each = x->sources[i].frontier[f].count > each ? x->sources[i].frontier[f].count : each;
@@ -113,7 +113,7 @@ unsigned char *mf_combine_frontiers(const mf_exchange *x, int k, int64_t count, 
     if (at_once)
         made = mf_collective_reduce(x->compiler, c.e, mf_partial_dtype(c.e), (const void **)(void *)c.at, n, count, out);
     else
-        made = made && mf_frontier_combine(x->g->member_count, parts, (int)n, combine, &c) && c.made;
+        made = made && mf_frontier_combine(x->rendezvous->member_count, parts, (int)n, combine, &c) && c.made;
     return !made ? NULL : at_once ? out : c.at[0];
 }
 

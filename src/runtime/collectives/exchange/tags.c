@@ -106,13 +106,15 @@ static bool in_loop(const mf_rendezvous *g)
 /* A kept exchange meets the same members at the same place, so its tag stays the same, except for the call. */
 void mf_exchange_name_messages(mf_exchange *x)
 {
-    const mf_run_state *s = x->s;
-    bool same = x->named && !s->executable->shares_locations && !in_loop(x->g);
+    const mf_run_state *s = x->run_state;
+    bool same = x->named && !s->executable->shares_locations && !in_loop(x->rendezvous);
     if (!same)
-        x->tag = (mf_message_tag){
-            0, place_of(x->g), mf_hash_mix(check_of(x->g, s->executable->function), x->g->owners.hash), describe_collective(x->g, s), x->s,
-            x
-        };
-    x->named = !in_loop(x->g);
+        x->tag = (mf_message_tag){ 0,
+                                   place_of(x->rendezvous),
+                                   mf_hash_mix(check_of(x->rendezvous, s->executable->function), x->rendezvous->owners.hash),
+                                   describe_collective(x->rendezvous, s),
+                                   x->run_state,
+                                   x };
+    x->named = !in_loop(x->rendezvous);
     x->tag.call = s->call;
 }

@@ -152,7 +152,7 @@ static int side_of(mf_schedule *s, const mf_eqn *e)
 /* ------------------------------------------------------------------ ordering */
 
 typedef struct list_scheduler {
-    mf_schedule *s;
+    mf_schedule *schedule;
     mf_arena *arena;
     int left;             /* equations not yet placed */
     int64_t bucket;       /* bytes of operands of collectives that begin early together; 0: none does */
@@ -172,7 +172,7 @@ enum { PLACED = 2 };
  * and read back by every device. elsewhere: by variable, working memory: whether anything else reads it. */
 static void move_views_to_devices(list_scheduler *o, bool *elsewhere)
 {
-    mf_schedule *s = o->s;
+    mf_schedule *s = o->schedule;
     const mf_program *p = s->program;
     for (int k = 0; k < p->out_count; k++)
         elsewhere[p->out[k]->id] = true;
@@ -194,7 +194,7 @@ static void move_views_to_devices(list_scheduler *o, bool *elsewhere)
 
 static bool ready(const list_scheduler *o, int index)
 {
-    const mf_eqn *e = o->s->program->eqns[index];
+    const mf_eqn *e = o->schedule->program->eqns[index];
     if (o->observable[index] && index != o->next_observable)
         return false;
     for (int i = 0; i < e->in_count; i++)
@@ -205,20 +205,21 @@ static bool ready(const list_scheduler *o, int index)
 
 static void place(list_scheduler *o, int index, int item)
 {
-    const mf_eqn *e = o->s->program->eqns[index];
+    const mf_eqn *e = o->schedule->program->eqns[index];
     o->state[index] |= PLACED;
     o->left--;
-    while (o->next_observable < o->s->program->eqn_count && (!o->observable[o->next_observable] || (o->state[o->next_observable] & PLACED)))
+    while (o->next_observable < o->schedule->program->eqn_count &&
+           (!o->observable[o->next_observable] || (o->state[o->next_observable] & PLACED)))
         o->next_observable++;
     for (int k = 0; k < e->out_count; k++) {
         o->available[e->out[k]->id] = true;
-        o->s->made_by[e->out[k]->id] = item;
+        o->schedule->made_by[e->out[k]->id] = item;
     }
 }
 
 static bool add_item(list_scheduler *o, mf_instr_kind kind, int side, int count)
 {
-    mf_schedule *s = o->s;
+    mf_schedule *s = o->schedule;
     const mf_eqn **eqns = mf_arena_alloc(o->arena, (size_t)count * sizeof *eqns);
     if (!eqns || !mf_grow(&s->items, &s->item_capacity, s->item_count + 1, sizeof *s->items))
         return false;
@@ -234,12 +235,12 @@ static bool is_open(const list_scheduler *o, int index, int side)
 
 static void unplace(list_scheduler *o, int index)
 {
-    const mf_eqn *e = o->s->program->eqns[index];
+    const mf_eqn *e = o->schedule->program->eqns[index];
     o->state[index] &= (unsigned char)~PLACED;
     o->left++;
     for (int k = 0; k < e->out_count; k++) {
         o->available[e->out[k]->id] = false;
-        o->s->made_by[e->out[k]->id] = -1;
+        o->schedule->made_by[e->out[k]->id] = -1;
     }
 }
 
@@ -249,14 +250,14 @@ static void unplace(list_scheduler *o, int index)
 static int postpone_views(list_scheduler *o, int side, int count)
 {
     enum { NOW = 1, LATER = 2 };
-    const mf_program *p = o->s->program;
+    const mf_program *p = o->schedule->program;
     int left = 0;
     memset(o->readers, 0, (size_t)p->var_count);
     for (int k = 0; k < p->out_count; k++)
         o->readers[p->out[k]->id] = NOW;
     for (int i = p->eqn_count - 1; i >= 0; i--) {
         const mf_eqn *e = p->eqns[i];
-        bool here = (o->state[i] & PLACED) && e->out_count && o->s->made_by[e->out[0]->id] == o->s->item_count;
+        bool here = (o->state[i] & PLACED) && e->out_count && o->schedule->made_by[e->out[0]->id] == o->schedule->item_count;
         if (here && e->op->view && o->readers[e->out[0]->id] == LATER)
             unplace(o, i);
         bool later = !(o->state[i] & PLACED) && o->kind[i] == MF_DO_SEGMENT && (o->state[i] & 1) == side && !o->observable[i];
@@ -281,13 +282,13 @@ static bool add_segment(list_scheduler *o, int side, int *count, bool *moved)
 /* Places all ordinary equations of one side that are ready; axis_index, which has no operands, goes first. False: memory is out. */
 static bool place_ordinary(list_scheduler *o, int side, bool *moved)
 {
-    const mf_program *p = o->s->program;
+    const mf_program *p = o->schedule->program;
     int count = 0;
     for (int i = 0; i < p->eqn_count; i++) {
         if (!is_open(o, i, side) || o->kind[i] != MF_DO_AXIS_INDEX)
             continue;
         o->picked[0] = p->eqns[i];
-        place(o, i, o->s->item_count);
+        place(o, i, o->schedule->item_count);
         *moved = true;
         if (!add_item(o, MF_DO_AXIS_INDEX, side, 1))
             return false;
@@ -298,7 +299,7 @@ static bool place_ordinary(list_scheduler *o, int side, bool *moved)
         if (o->observable[i] && !add_segment(o, side, &count, moved))
             return false;
         o->picked[count++] = p->eqns[i];
-        place(o, i, o->s->item_count);
+        place(o, i, o->schedule->item_count);
         if (o->observable[i] && !add_segment(o, side, &count, moved))
             return false;
     }
@@ -307,13 +308,13 @@ static bool place_ordinary(list_scheduler *o, int side, bool *moved)
 
 static bool place_control(list_scheduler *o, bool *moved)
 {
-    const mf_program *p = o->s->program;
+    const mf_program *p = o->schedule->program;
     for (int i = 0; i < p->eqn_count; i++) {
         int kind = o->kind[i], side = o->state[i] & 1;
         if ((o->state[i] & PLACED) || kind == MF_DO_SEGMENT || kind == MF_DO_AXIS_INDEX || kind == MF_DO_COLLECTIVE || !ready(o, i))
             continue;
         o->picked[0] = p->eqns[i];
-        place(o, i, o->s->item_count);
+        place(o, i, o->schedule->item_count);
         *moved = true;
         if (!add_item(o, (mf_instr_kind)kind, side, 1))
             return false;
@@ -335,7 +336,7 @@ static bool same_members(const mf_eqn *a, const mf_eqn *b)
 /* Places the first collective that is ready, and all other ready ones with the same members. */
 static bool place_collectives(list_scheduler *o, bool *moved)
 {
-    const mf_program *p = o->s->program;
+    const mf_program *p = o->schedule->program;
     int count = 0, side = 0;
     for (int i = 0; i < p->eqn_count; i++) {
         if ((o->state[i] & PLACED) || o->kind[i] != MF_DO_COLLECTIVE || !ready(o, i))
@@ -347,7 +348,7 @@ static bool place_collectives(list_scheduler *o, bool *moved)
     }
     for (int i = 0, k = 0; i < p->eqn_count && k < count; i++)
         if (p->eqns[i] == o->picked[k]) {
-            place(o, i, o->s->item_count);
+            place(o, i, o->schedule->item_count);
             k++;
         }
     *moved = count > 0;
@@ -368,7 +369,7 @@ static int by_last(const void *a, const void *b)
  * equation. Returns their number. */
 static int list_early(const list_scheduler *o, int *last, early *list)
 {
-    const mf_program *p = o->s->program;
+    const mf_program *p = o->schedule->program;
     int count = 0;
     for (int i = 0; i < p->eqn_count; i++) {
         last[i] = 0; /* INT_MAX: it depends on other equations than ordinary ones */
@@ -391,7 +392,7 @@ static int list_early(const list_scheduler *o, int *last, early *list)
 /* Marks the collectives to begin next, and everything they depend on; false: there are none. */
 static bool want_early(const list_scheduler *o, const early *list, int count, bool *wanted)
 {
-    const mf_program *p = o->s->program;
+    const mf_program *p = o->schedule->program;
     int64_t bytes = 0;
     for (int i = 0; i < count && bytes < o->bucket; i++)
         if (!i || same_members(p->eqns[list[0].index], p->eqns[list[i].index])) {
@@ -410,7 +411,7 @@ static bool want_early(const list_scheduler *o, const early *list, int count, bo
 /* False when memory is out. */
 static bool place_early(list_scheduler *o, bool *moved)
 {
-    size_t count = (size_t)o->s->program->eqn_count + 1;
+    size_t count = (size_t)o->schedule->program->eqn_count + 1;
     bool *wanted = mf_calloc(count, sizeof *wanted);
     int *last = mf_alloc(count * sizeof *last);
     early *list = mf_alloc(count * sizeof *list);
@@ -477,7 +478,7 @@ static bool allocate_orderer(mf_schedule *s, list_scheduler *o)
 mf_error_object *mf_schedule_make(mf_schedule *s, const mf_segment_compiler *compiler, mf_arena *arena, const mf_program *p,
                                   const mf_axis_env *env, const bool *uniform_in, int64_t bucket)
 {
-    list_scheduler o = { .s = s, .arena = arena, .left = p->eqn_count, .bucket = bucket };
+    list_scheduler o = { .schedule = s, .arena = arena, .left = p->eqn_count, .bucket = bucket };
     *s = (mf_schedule){ .program = p, .compiler = compiler, .env = env, .spread = bucket > 0 };
     if (!allocate_orderer(s, &o))
         return mf_error_out_of_memory();

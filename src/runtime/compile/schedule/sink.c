@@ -10,8 +10,8 @@
 #include <string.h>
 
 typedef struct sinker {
-    mf_schedule *s;
-    const mf_program *p;
+    mf_schedule *schedule;
+    const mf_program *program;
     size_t words;
     uint64_t *items_of;             /* by equation: the items that compute it */
     uint64_t *read_in;              /* by variable: the segments that read it */
@@ -24,9 +24,12 @@ typedef struct sinker {
 
 static uint64_t *row(uint64_t *bits, const sinker *k, int i) { return bits + (size_t)i * k->words; }
 static bool has(const uint64_t *bits, int i) { return bits[i / 64] >> (i % 64) & 1; }
-static int item_of(const sinker *k, const mf_eqn *e) { return k->s->made_by[e->out[0]->id]; }
+static int item_of(const sinker *k, const mf_eqn *e) { return k->schedule->made_by[e->out[0]->id]; }
 
-static bool in_segment(const sinker *k, const mf_eqn *e) { return e->out_count > 0 && k->s->items[item_of(k, e)].kind == MF_DO_SEGMENT; }
+static bool in_segment(const sinker *k, const mf_eqn *e)
+{
+    return e->out_count > 0 && k->schedule->items[item_of(k, e)].kind == MF_DO_SEGMENT;
+}
 
 /* Whether the result is larger than the operands, and free inside a segment. */
 static bool is_repeatable(const mf_eqn *e)
@@ -40,9 +43,9 @@ static bool is_light(const mf_eqn *e) { return e->op->lower != mf_lower_none || 
 static int64_t bytes_to_carry(const sinker *k, const mf_variable *v, int own)
 {
     int maker = v->constant ? -1 : k->index[v->id];
-    if (maker < 0 || k->s->made_by[v->id] != own || is_repeatable(k->p->eqns[maker]) || k->must_store[v->id])
+    if (maker < 0 || k->schedule->made_by[v->id] != own || is_repeatable(k->program->eqns[maker]) || k->must_store[v->id])
         return 0;
-    const mf_eqn *e = k->p->eqns[maker];
+    const mf_eqn *e = k->program->eqns[maker];
     int64_t bytes = 0;
     if (k->readers[v->id] > 1 || e->out_count > 1 || !is_light(e))
         return v->type->bytes;
@@ -56,7 +59,7 @@ static int only_reader(const sinker *k, const mf_variable *v)
 {
     const uint64_t *bits = row(k->read_in, k, v->id);
     int found = -1;
-    for (int i = 0; i < k->s->item_count; i++)
+    for (int i = 0; i < k->schedule->item_count; i++)
         if (has(bits, i)) {
             if (found >= 0)
                 return -1;
@@ -81,10 +84,10 @@ static int64_t work_of(const mf_eqn *e)
 /* Whether v, which an equation of the item `reader` reads, has to be in memory for other readers. */
 static bool crosses(const sinker *k, const mf_variable *v, int reader)
 {
-    const int maker = k->s->made_by[v->id];
+    const int maker = k->schedule->made_by[v->id];
     if (maker != reader || k->must_store[v->id])
         return true;
-    for (int r = maker + 1; r < k->s->item_count; r++)
+    for (int r = maker + 1; r < k->schedule->item_count; r++)
         if (has(row(k->read_in, k, v->id), r))
             return true;
     return false;
@@ -110,7 +113,7 @@ static int64_t cost_to_read(sinker *k, const mf_variable *v, int reader, int ite
             return 0;
     if (v->constant || v->type->bytes < mf_schedule_large_bytes || has(row(k->read_in, k, v->id), item))
         return 0;
-    const mf_eqn *e = k->index[v->id] < 0 ? NULL : k->p->eqns[k->index[v->id]];
+    const mf_eqn *e = k->index[v->id] < 0 ? NULL : k->program->eqns[k->index[v->id]];
     bool repeatable = e && in_segment(k, e) && e->out_count == 1 && (is_light(e) || is_repeatable(e));
     int64_t read = crosses(k, v, reader) ? v->type->bytes : (1 + WRITTEN) * v->type->bytes;
     int64_t repeated = repeatable ? cost_to_repeat(k, e, item, read < most ? read : most) : read;
@@ -128,9 +131,9 @@ static bool pays_to_repeat(sinker *k, const mf_eqn *e, int own)
     if (v->type->bytes < mf_schedule_large_bytes || k->must_store[v->id] || !is_light(e) || !crosses(k, v, own))
         return false;
     int64_t saved = WRITTEN * v->type->bytes;
-    for (int r = own + 1; r < k->s->item_count; r++)
+    for (int r = own + 1; r < k->schedule->item_count; r++)
         if (has(row(k->read_in, k, v->id), r)) {
-            if (k->s->items[r].side != k->s->items[own].side)
+            if (k->schedule->items[r].side != k->schedule->items[own].side)
                 return false;
             k->counted_count = 0;
             int64_t most = v->type->bytes + v->type->bytes / 2, cost = cost_to_repeat(k, e, r, most);
@@ -143,7 +146,7 @@ static bool pays_to_repeat(sinker *k, const mf_eqn *e, int own)
 
 static void choose_items(sinker *k, int i)
 {
-    const mf_eqn *e = k->p->eqns[i];
+    const mf_eqn *e = k->program->eqns[i];
     uint64_t *at = row(k->items_of, k, i);
     int own = item_of(k, e), target;
     at[own / 64] |= (uint64_t)1 << (own % 64);
@@ -157,10 +160,10 @@ static void choose_items(sinker *k, int i)
             at[w] |= row(k->read_in, k, v->id)[w];
         return;
     }
-    bool feeds = k->readers[v->id] == 1 && k->s->compiler->feeds && k->s->compiler->feeds(e, k->reader[v->id]);
+    bool feeds = k->readers[v->id] == 1 && k->schedule->compiler->feeds && k->schedule->compiler->feeds(e, k->reader[v->id]);
     bool view = e->op->view == MF_VIEW_STRIDES; /* needs no memory beside its reader, even if that has moved */
     target = k->must_store[v->id] || !(is_light(e) || feeds || view) ? -1 : only_reader(k, v);
-    if (target <= own || k->s->items[target].side != k->s->items[own].side)
+    if (target <= own || k->schedule->items[target].side != k->schedule->items[own].side)
         return;
     int64_t carried = 0;
     for (int o = 0; o < e->in_count; o++)
@@ -182,7 +185,7 @@ static void read_through(sinker *k, int result, int operand)
 
 static void note_reads(sinker *k, int i)
 {
-    const mf_eqn *e = k->p->eqns[i];
+    const mf_eqn *e = k->program->eqns[i];
     bool segment = in_segment(k, e);
     for (int o = 0; o < e->in_count; o++) {
         int v = e->in[o]->id;
@@ -199,31 +202,31 @@ static void note_reads(sinker *k, int i)
 static bool rebuild(sinker *k, mf_arena *arena, int item)
 {
     int count = 0;
-    for (int i = 0; i < k->p->eqn_count; i++)
+    for (int i = 0; i < k->program->eqn_count; i++)
         count += has(row(k->items_of, k, i), item);
     const mf_eqn **eqns = mf_arena_alloc(arena, ((size_t)count + 1) * sizeof *eqns);
     if (!eqns)
         return false;
     count = 0;
-    for (int i = 0; i < k->p->eqn_count; i++)
+    for (int i = 0; i < k->program->eqn_count; i++)
         if (has(row(k->items_of, k, i), item))
-            eqns[count++] = k->p->eqns[i];
-    k->s->items[item].eqns = eqns;
-    k->s->items[item].count = count;
+            eqns[count++] = k->program->eqns[i];
+    k->schedule->items[item].eqns = eqns;
+    k->schedule->items[item].count = count;
     return true;
 }
 
 /* Updates made_by: an item that still computes an equation stays its maker, else the first one that does becomes it. */
 static void name_makers(sinker *k)
 {
-    for (int i = 0; i < k->p->eqn_count; i++) {
-        const mf_eqn *e = k->p->eqns[i];
+    for (int i = 0; i < k->program->eqn_count; i++) {
+        const mf_eqn *e = k->program->eqns[i];
         if (!e->out_count || has(row(k->items_of, k, i), item_of(k, e)))
             continue;
         int first = 0;
-        while (first < k->s->item_count && !has(row(k->items_of, k, i), first))
+        while (first < k->schedule->item_count && !has(row(k->items_of, k, i), first))
             first++;
-        k->s->made_by[e->out[0]->id] = first;
+        k->schedule->made_by[e->out[0]->id] = first;
     }
 }
 
@@ -231,7 +234,7 @@ bool mf_schedule_partition(mf_schedule *s, mf_arena *arena)
 {
     const mf_program *p = s->program;
     size_t vars = (size_t)p->var_count + 1, words = ((size_t)s->item_count + 63) / 64;
-    sinker k = { .s = s, .p = p, .words = words };
+    sinker k = { .schedule = s, .program = p, .words = words };
     if (s->item_count < 2)
         return true;
     k.items_of = mf_arena_alloc(arena, ((size_t)p->eqn_count + 1) * words * sizeof *k.items_of);
