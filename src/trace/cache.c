@@ -23,7 +23,7 @@ enum { CACHE_LIMIT = 4096, PASSING = 256, SWEEP = 32 };
 struct mf_cache_ticket {
     struct mf_cache_ticket *next; /* in a list of entries to be freed */
     uint64_t hash;
-    mf_function_object *f; /* retained */
+    mf_function_object *function; /* retained */
     const mf_axis_env *env;
     const mf_client *client;
     const mf_comm *comm;
@@ -58,7 +58,7 @@ static uint64_t key_hash(const mf_function_object *f, const mf_signature *s, con
 
 static bool same_key(const mf_cache_ticket *e, uint64_t hash, const mf_function_object *f, const mf_signature *s, const mf_comm *comm)
 {
-    if (e->hash != hash || e->f != f || e->env != s->env || e->client != s->client || e->comm != comm || e->rules != s->rules ||
+    if (e->hash != hash || e->function != f || e->env != s->env || e->client != s->client || e->comm != comm || e->rules != s->rules ||
         e->arg_count != s->arg_count || e->leaf_count != s->leaf_count || e->has_kwargs != s->has_kwargs ||
         memcmp(e->structures, s->structures, (size_t)s->arg_count * sizeof *s->structures) != 0)
         return false;
@@ -70,7 +70,7 @@ static bool same_key(const mf_cache_ticket *e, uint64_t hash, const mf_function_
 
 static void entry_free(mf_cache_ticket *e)
 {
-    mf_drop(e->f);
+    mf_drop(e->function);
     mf_drop(e->traced);
     for (int i = 0; i < e->leaf_count; i++)
         mf_drop(e->leaves[i].object);
@@ -80,13 +80,13 @@ static void entry_free(mf_cache_ticket *e)
 static void unlink_entry(mf_cache_ticket *e)
 {
     mf_hash_map_remove(&entries, e->hash, e);
-    e->f->cached--;
+    e->function->cached--;
 }
 
 static bool link_entry(mf_cache_ticket *e)
 {
     bool linked = mf_hash_map_add(&entries, e->hash, e);
-    e->f->cached += linked;
+    e->function->cached += linked;
     return linked;
 }
 
@@ -117,7 +117,7 @@ static mf_cache_ticket *sweep(void)
     int at = 0;
     for (mf_cache_ticket *e; (e = mf_hash_map_each(&entries, &at));) {
         bool unused = e->traced && traced_now - e->traced_then > PASSING;
-        if (!unused || atomic_load(&e->f->object.count) != e->f->cached || !mf_function_holds_values(e->f))
+        if (!unused || atomic_load(&e->function->object.count) != e->function->cached || !mf_function_holds_values(e->function))
             continue;
         unlink_entry(e);
         at--;
@@ -154,7 +154,7 @@ static mf_cache_ticket *entry_new(mf_function_object *f, const mf_signature *s, 
     if (!e)
         return NULL;
     e->hash = hash;
-    e->f = mf_retain(f);
+    e->function = mf_retain(f);
     e->env = s->env;
     e->client = s->client;
     e->comm = comm;
@@ -227,7 +227,7 @@ void mf_cache_end(mf_cache_ticket *ticket, mf_traced *t)
     bool keep = t && t->capture_count == 0 && !t->impure;
     int64_t weight = keep ? mf_cache_weight(t->program) : 0;
     if (ticket->start)
-        mf_profile_words(ticket->start, MF_TRACK_COMPILER, "trace", ticket->f->name);
+        mf_profile_words(ticket->start, MF_TRACK_COMPILER, "trace", ticket->function->name);
     pthread_mutex_lock(&lock);
     if (keep) {
         ticket->traced = mf_retain(t);

@@ -173,7 +173,7 @@ mf_error_object *pjrt_host_calls_error(pjrt_host_calls *s, uint64_t found); /* o
  * input or output of the program, or passes between steps. */
 typedef struct pjrt_step {
     mf_program *program;
-    mf_executable *x; /* of the CPU client where the step runs on the host */
+    mf_executable *executable; /* of the CPU client where the step runs on the host */
     bool on_host;
     int *in, *out; /* values, by the program's inputs and outputs */
     int out_count; /* length of out; a program without outputs returns one truth value, which is not a value here */

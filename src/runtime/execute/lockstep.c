@@ -186,11 +186,11 @@ mf_lockstep *mf_lockstep_make(mf_planner *m, const mf_map_plan *plan)
 /* ------------------------------------------------------------------ runs */
 
 typedef struct mf_lockstep_run {
-    mf_fiber *f;
+    mf_fiber *fiber;
     int next; /* the next action */
     const mf_instr *map;
     const mf_map_plan *plan;
-    const mf_lockstep *l;
+    const mf_lockstep *lockstep;
     unsigned char *stack, *scratch;
     unsigned char **at;     /* by value: where device 0's is */
     int64_t *in_steps;      /* by operand of the map: bytes between devices */
@@ -201,14 +201,14 @@ typedef struct mf_lockstep_run {
     mf_map *rendezvous_map; /* for rendezvous; large, so only a run that may be suspended has one */
 } run;
 
-static mf_step fail(const run *r, const mf_instr *in, mf_error_object *e) { return mf_step_fail(r->f->run_state, in, e); }
+static mf_step fail(const run *r, const mf_instr *in, mf_error_object *e) { return mf_step_fail(r->fiber->run_state, in, e); }
 
 /* Whether every operand's slices are contiguous; finds the bytes between them. */
 static bool find_steps(const run *r)
 {
     const mf_map_plan *plan = r->plan;
     for (int i = 0; i < plan->in_count; i++) {
-        const mf_register *from = mf_operand(r->f, r->map->in[i]);
+        const mf_register *from = mf_operand(r->fiber, r->map->in[i]);
         if (plan->device->in[i] >= 0 && !mf_map_slices(from, plan->types[i], plan->shards[i], plan->axes[i], &r->in_steps[i]))
             return false;
         if (plan->uniform->in[i] < 0)
@@ -222,33 +222,34 @@ static bool find_steps(const run *r)
 
 static int64_t step_of(const run *r, int v)
 {
-    const value *x = &r->l->values[v];
+    const value *x = &r->lockstep->values[v];
     return x->place == IN_OPERAND ? r->in_steps[x->index] : x->step;
 }
 
 /* Whether result o is a uniform operand: then they share memory, which may be large. */
 static bool is_operand(const run *r, int o)
 {
-    return r->plan->out[o].uniform && r->l->values[value_of(r->plan, false, r->plan->device->out[o])].place == IN_OPERAND;
+    return r->plan->out[o].uniform && r->lockstep->values[value_of(r->plan, false, r->plan->device->out[o])].place == IN_OPERAND;
 }
 
 static bool make_results(const run *r)
 {
     for (int o = 0; o < r->plan->out_count; o++) {
         const mf_map_output *out = &r->plan->out[o];
-        mf_register *to = mf_operand(r->f, r->map->out[o]);
-        if (r->l->late[o])
+        mf_register *to = mf_operand(r->fiber, r->map->out[o]);
+        if (r->lockstep->late[o])
             continue;
         if (out->forward >= 0) {
-            mf_register_copy(to, mf_operand(r->f, r->map->in[out->forward]));
+            mf_register_copy(to, mf_operand(r->fiber, r->map->in[out->forward]));
             if (!to->buffer && !mf_register_own(to, out->type))
                 return false;
             continue;
         }
-        if (out->donor >= 0 && !out->uniform && mf_map_donate(r->plan, r->map, o, mf_operand(r->f, r->map->in[out->donor]), to))
+        if (out->donor >= 0 && !out->uniform && mf_map_donate(r->plan, r->map, o, mf_operand(r->fiber, r->map->in[out->donor]), to))
             continue;
         if (is_operand(r, o)) {
-            mf_register_copy(to, mf_operand(r->f, r->map->in[r->l->values[value_of(r->plan, false, r->plan->device->out[o])].index]));
+            mf_register_copy(
+                to, mf_operand(r->fiber, r->map->in[r->lockstep->values[value_of(r->plan, false, r->plan->device->out[o])].index]));
             to->strides = NULL;
             if (!mf_register_own(to, out->shard))
                 return false;
@@ -262,13 +263,13 @@ static bool make_results(const run *r)
 
 static void find_values(const run *r)
 {
-    const mf_lockstep *l = r->l;
+    const mf_lockstep *l = r->lockstep;
     for (int v = 0; v < l->value_count; v++) {
         const value *x = &l->values[v];
         const mf_block *b = v < l->device_count ? r->plan->device : r->plan->uniform;
         switch (x->place) {
-        case IN_OPERAND: r->at[v] = mf_operand(r->f, r->map->in[x->index])->data; break;
-        case IN_RESULT: r->at[v] = mf_operand(r->f, r->map->out[x->index])->data; break;
+        case IN_OPERAND: r->at[v] = mf_operand(r->fiber, r->map->in[x->index])->data; break;
+        case IN_RESULT: r->at[v] = mf_operand(r->fiber, r->map->out[x->index])->data; break;
         case IN_STACK: r->at[v] = r->stack + x->offset; break;
         case IN_CONSTANT: r->at[v] = (void *)(uintptr_t)b->literals[x->index]->data; break;
         case NOWHERE: break;
@@ -288,7 +289,7 @@ static mf_error_object *run_kernel(const run *r, const action *a)
     }
     for (int o = 0; o < in->out_count; o++) {
         out[o] = r->at[a->out[o]];
-        out_steps[o] = r->l->values[a->out[o]].step;
+        out_steps[o] = r->lockstep->values[a->out[o]].step;
     }
     const void *const *from = (const void *const *)r->pointers;
     if (a->uniform)
@@ -312,8 +313,8 @@ static mf_error_object *run_collective(const run *r, const action *a)
         int64_t step = step_of(r, a->in[k]);
         for (int64_t d = 0; d < r->plan->size; d++)
             r->members[d] = r->at[a->in[k]] + d * step;
-        if (!mf_collective_reduce(mf_executable_compiler(r->f->run_state->executable), e, e->in[0]->type->dtype, r->members, r->plan->size,
-                                  e->in[0]->type->size, r->at[a->out[k]]))
+        if (!mf_collective_reduce(mf_executable_compiler(r->fiber->run_state->executable), e, e->in[0]->type->dtype, r->members,
+                                  r->plan->size, e->in[0]->type->size, r->at[a->out[k]]))
             return mf_error_out_of_memory();
     }
     return NULL;
@@ -341,13 +342,13 @@ static void end_results(const run *r)
 {
     for (int o = 0; o < r->plan->out_count; o++) {
         const mf_map_output *out = &r->plan->out[o];
-        mf_register *to = mf_operand(r->f, r->map->out[o]);
+        mf_register *to = mf_operand(r->fiber, r->map->out[o]);
         int v = value_of(r->plan, false, r->plan->device->out[o]);
-        to->sharding = r->f->map ? NULL : out->sharding;
+        to->sharding = r->fiber->map ? NULL : out->sharding;
         if (out->forward >= 0)
             continue;
         to->strides = out->contiguous ? NULL : out->strides;
-        if ((r->l->values[v].place == IN_RESULT && r->l->values[v].index == o) || is_operand(r, o) || !out->shard->bytes)
+        if ((r->lockstep->values[v].place == IN_RESULT && r->lockstep->values[v].index == o) || is_operand(r, o) || !out->shard->bytes)
             continue;
         int64_t bytes = out->shard->bytes, step = step_of(r, v);
         for (int64_t d = 0; d < (out->uniform ? 1 : r->plan->size); d++)
@@ -359,7 +360,7 @@ static void end_results(const run *r)
 
 static bool begin_exchange(run *r, const action *a)
 {
-    mf_run_state *s = r->f->run_state;
+    mf_run_state *s = r->fiber->run_state;
     mf_rendezvous *g = mf_rendezvous_at_once(s, a->instr, r->rendezvous_map);
     if (!g)
         return false;
@@ -367,7 +368,7 @@ static bool begin_exchange(run *r, const action *a)
     for (int64_t d = 0; d < r->plan->size; d++)
         for (int k = 0; k < a->instr->in_count; k++)
             g->members[d].in[k] = (mf_register){ .data = r->at[a->in[k]] + d * step_of(r, a->in[k]) };
-    r->f->waiting = a->instr;
+    r->fiber->waiting = a->instr;
     if (mf_exchange_begin(s, g)) /* another thread may continue r from here */
         return true;
     mf_run_state_lock(s);
@@ -376,23 +377,23 @@ static bool begin_exchange(run *r, const action *a)
     return false;
 }
 
-mf_fiber *mf_lockstep_fiber(const run *r) { return r->f; }
+mf_fiber *mf_lockstep_fiber(const run *r) { return r->fiber; }
 
 bool mf_lockstep_deliver(run *r, const mf_rendezvous *g, const mf_exchange *x)
 {
-    const action *a = &r->l->actions[r->next - 1];
+    const action *a = &r->lockstep->actions[r->next - 1];
     bool made = true;
     for (int k = 0; k < g->instr->out_count && made; k++) {
-        const value *to = &r->l->values[a->out[k]];
+        const value *to = &r->lockstep->values[a->out[k]];
         mf_register sum = { 0 };
         made = mf_exchange_reduce(x, k, &sum);
         if (made && to->place == IN_RESULT)
-            mf_register_move(mf_operand(r->f, r->map->out[to->index]), &sum);
+            mf_register_move(mf_operand(r->fiber, r->map->out[to->index]), &sum);
         else if (made && sum.data)
             memcpy(r->at[a->out[k]], sum.data, (size_t)type_of(r->plan, a->out[k])->bytes);
         mf_register_release(&sum);
     }
-    r->f->next = NULL;
+    r->fiber->next = NULL;
     find_values(r);
     return made;
 }
@@ -401,8 +402,8 @@ bool mf_lockstep_deliver(run *r, const mf_rendezvous *g, const mf_exchange *x)
 
 static mf_step continue_run(run *r)
 {
-    while (r->next < r->l->action_count) {
-        const action *a = &r->l->actions[r->next++];
+    while (r->next < r->lockstep->action_count) {
+        const action *a = &r->lockstep->actions[r->next++];
         if (a->instr->kind == MF_DO_COLLECTIVE && is_spread(r->plan))
             return begin_exchange(r, a) ? MF_STEP_SUSPENDED : MF_STEP_FAILED;
         mf_error_object *e = run_action(r, a);
@@ -416,7 +417,7 @@ static mf_step continue_run(run *r)
 /* scratch: of l->bytes. False: an operand's layout does not allow it. */
 static bool begin(run *r, unsigned char *scratch, mf_step *step)
 {
-    const mf_lockstep *l = r->l;
+    const mf_lockstep *l = r->lockstep;
     r->stack = scratch;
     r->scratch = scratch + l->stack_bytes;
     r->at = (unsigned char **)(void *)(r->scratch + ((l->kernel_bytes + 63) & ~(size_t)63));
@@ -438,7 +439,7 @@ static bool begin(run *r, unsigned char *scratch, mf_step *step)
 static bool run_in_scratch(mf_fiber *f, const mf_instr *in, const mf_map_plan *plan, mf_step *step)
 {
     unsigned char *scratch = mf_scratch(plan->lockstep->bytes);
-    bool made = scratch && begin(&(run){ .f = f, .map = in, .plan = plan, .l = plan->lockstep }, scratch, step);
+    bool made = scratch && begin(&(run){ .fiber = f, .map = in, .plan = plan, .lockstep = plan->lockstep }, scratch, step);
     mf_scratch_done();
     return made;
 }
@@ -466,7 +467,9 @@ static bool run_suspendable(mf_fiber *f, const mf_instr *in, const mf_map_plan *
         return false;
     run *r = f->lockstep = &h->r;
     h->rendezvous_map = (mf_map){ .plan = plan, .parent = f };
-    *r = (run){ .f = f, .map = in, .plan = plan, .l = plan->lockstep, .held_bytes = bytes, .rendezvous_map = &h->rendezvous_map };
+    *r = (run){
+        .fiber = f, .map = in, .plan = plan, .lockstep = plan->lockstep, .held_bytes = bytes, .rendezvous_map = &h->rendezvous_map
+    };
     bool made = begin(r, (unsigned char *)(((uintptr_t)(h + 1) + 63) & ~(uintptr_t)63), step);
     if (!made || *step != MF_STEP_SUSPENDED)
         free_run(f, r);

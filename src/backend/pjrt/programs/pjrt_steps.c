@@ -18,7 +18,7 @@ typedef struct stepped {
 static void steps_end(pjrt_steps *s)
 {
     for (int k = 0; k < s->list.count; k++) {
-        mf_drop(s->list.at[k].x);
+        mf_drop(s->list.at[k].executable);
         mf_drop(s->list.at[k].program);
         mf_free(s->list.at[k].in);
         mf_free(s->list.at[k].out);
@@ -109,7 +109,7 @@ static mf_error_object *load_step(stepped *x, int k)
     for (int i = 0; i < s->program->in_count && !s->on_host; i++)
         donated[i] = is_given(x, k, i);
     load.donated = donated;
-    mf_error_object *error = load.client->backend->load(&load, &s->x);
+    mf_error_object *error = load.client->backend->load(&load, &s->executable);
     mf_free(donated);
     return error;
 }
@@ -117,7 +117,7 @@ static mf_error_object *load_step(stepped *x, int k)
 /* ---- running */
 
 typedef struct call_state { /* the state of one call */
-    const stepped *x;
+    const stepped *executable;
     mf_array *const *in;
     mf_array **values;
     mf_future **ends; /* by step that has begun: the end of all its results; NULL: it has ended */
@@ -150,13 +150,13 @@ static mf_error_object *wait_for(mf_future *const *ends, int count)
 
 static mf_error_object *run_loaded(const call_state *c, const pjrt_step *s, mf_array *const *in, mf_array **out)
 {
-    bool placed = c->device >= 0 && s->x->backend->execute == pjrt_run;
-    return placed ? pjrt_run_on(s->x, in, c->device, out) : mf_executable_run(s->x, in, NULL, out);
+    bool placed = c->device >= 0 && s->executable->backend->execute == pjrt_run;
+    return placed ? pjrt_run_on(s->executable, in, c->device, out) : mf_executable_run(s->executable, in, NULL, out);
 }
 
 static mf_error_object *run_step(const call_state *c, int k)
 {
-    const pjrt_step *s = &c->x->steps.list.at[k];
+    const pjrt_step *s = &c->executable->steps.list.at[k];
     int in_count = s->program->in_count, out_count = s->program->out_count, taken = 0;
     MF_SMALL_ARRAY(mf_array *, in, 16, in_count);
     MF_SMALL_ARRAY(mf_array *, out, 16, out_count);
@@ -164,7 +164,7 @@ static mf_error_object *run_step(const call_state *c, int k)
     if (!error && s->on_host)
         error = wait_for(c->ends, k);
     for (; taken < in_count && !error; taken++)
-        in[taken] = value_on(c, s->x->client, c->values[s->in[taken]], &error);
+        in[taken] = value_on(c, s->executable->client, c->values[s->in[taken]], &error);
     if (!error)
         error = run_loaded(c, s, in, out);
     for (int i = 0; i < taken; i++)
@@ -184,9 +184,9 @@ static mf_error_object *run_step(const call_state *c, int k)
 
 static void drop_dead(const call_state *c, int k)
 {
-    for (int n = c->x->behind[k]; n < c->x->behind[k + 1]; n++) {
-        mf_drop(c->values[c->x->dead[n]]);
-        c->values[c->x->dead[n]] = NULL;
+    for (int n = c->executable->behind[k]; n < c->executable->behind[k + 1]; n++) {
+        mf_drop(c->values[c->executable->dead[n]]);
+        c->values[c->executable->dead[n]] = NULL;
     }
 }
 
@@ -195,8 +195,8 @@ static void drop_dead(const call_state *c, int k)
 static mf_error_object *wait_for_checks(const call_state *c)
 {
     mf_error_object *error = NULL;
-    for (int k = 0; k < c->x->steps.list.count && !error; k++)
-        if (c->x->steps.list.at[k].x->may_fail)
+    for (int k = 0; k < c->executable->steps.list.count && !error; k++)
+        if (c->executable->steps.list.at[k].executable->may_fail)
             error = wait_for(&c->ends[k], 1);
     return error;
 }
@@ -204,7 +204,7 @@ static mf_error_object *wait_for_checks(const call_state *c)
 static mf_error_object *run_steps(const call_state *c)
 {
     mf_error_object *error = NULL;
-    for (int k = 0; k < c->x->steps.list.count && !error; k++) {
+    for (int k = 0; k < c->executable->steps.list.count && !error; k++) {
         error = run_step(c, k);
         drop_dead(c, k);
     }
@@ -214,10 +214,10 @@ static mf_error_object *run_steps(const call_state *c)
 /* Gives up donated inputs that no step consumed. */
 static void take_donated(const call_state *c)
 {
-    for (int i = 0; i < c->x->base.program->in_count; i++) {
+    for (int i = 0; i < c->executable->base.program->in_count; i++) {
         const char *before = NULL;
         mf_array *a = c->in[i];
-        if (is_donated(c->x, i) && atomic_compare_exchange_strong(&a->deleted, &before, "donated") && a->buffer)
+        if (is_donated(c->executable, i) && atomic_compare_exchange_strong(&a->deleted, &before, "donated") && a->buffer)
             mf_drop(mf_array_give_up(a));
     }
 }
@@ -234,7 +234,7 @@ static mf_error_object *run(mf_executable *base, mf_array *const *in, const bool
 {
     (void)moved;
     const stepped *x = (const stepped *)base;
-    call_state c = { .x = x, .in = in, .device = device_of(x, in) };
+    call_state c = { .executable = x, .in = in, .device = device_of(x, in) };
     c.values = mf_calloc((size_t)x->steps.value_count + 1, sizeof *c.values);
     c.ends = mf_calloc((size_t)x->steps.list.count + 1, sizeof(mf_future *));
     if (!c.values || !c.ends) {
