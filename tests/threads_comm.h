@@ -51,7 +51,7 @@ typedef struct job {
     int first_device[JOB_MOST + 1];
     pthread_mutex_t lock;
     pthread_cond_t news;
-    job_message *moving, *arrived, *told; /* told: ends and aborts that have arrived; from == to: the process's own */
+    job_message *moving, *arrived, *ended; /* ended: ends and aborts that have arrived; from == to: the process's own */
     job_receipt *asked;
     uint64_t random;
     bool over;
@@ -156,8 +156,8 @@ static void job_borrow(mf_comm *c, int peer, const mf_message_tag *tag, void *by
     job_message *m = job_find(&j->arrived, peer, c->rank, tag, false), *why = NULL;
     if (m)
         job_unlink(&j->arrived, m);
-    else if (!(why = job_find(&j->told, c->rank, c->rank, tag, true)))
-        why = job_find(&j->told, peer, c->rank, tag, true);
+    else if (!(why = job_find(&j->ended, c->rank, c->rank, tag, true)))
+        why = job_find(&j->ended, peer, c->rank, tag, true);
     if (!m && !why) {
         r->next = j->asked;
         j->asked = r;
@@ -193,8 +193,8 @@ static job_receipt *job_asker(job *j, const job_message *m)
 static void job_tell(job *j, job_message *m)
 {
     pthread_mutex_lock(&j->lock);
-    m->next = j->told;
-    j->told = m;
+    m->next = j->ended;
+    j->ended = m;
     job_receipt *list = NULL, *r;
     while ((r = job_asker(j, m))) {
         r->next = list;
@@ -212,7 +212,7 @@ static void job_stop(mf_comm *c, uint64_t call, job_kind kind, const char *words
     job *j = ((job_process *)c)->job;
     mf_message_tag tag = { .call = call };
     pthread_mutex_lock(&j->lock);
-    bool known = job_find(&j->told, c->rank, c->rank, &tag, true);
+    bool known = job_find(&j->ended, c->rank, c->rank, &tag, true);
     pthread_mutex_unlock(&j->lock);
     if (known)
         return;
@@ -237,7 +237,7 @@ static bool job_return_loan(mf_comm *c, int peer, uint64_t call, const mf_loan *
     if (peer == atomic_load(&job_fails_when_read))
         job_abort(&j->at[peer].comm, call, "the disk is full");
     pthread_mutex_lock(&j->lock);
-    const job_message *end = job_find(&j->told, peer, peer, &tag, true);
+    const job_message *end = job_find(&j->ended, peer, peer, &tag, true);
     bool good = !end || end->kind != JOB_ABORT;
     pthread_mutex_unlock(&j->lock);
     free((void *)(uintptr_t)loan->id);
@@ -275,7 +275,7 @@ static void job_arrive(job *j, job_message *m)
     void *context = m->context;
     pthread_mutex_lock(&j->lock);
     job_receipt *r = job_asker(j, m);
-    bool late = !r && job_find(&j->told, m->to, m->to, &m->tag, true);
+    bool late = !r && job_find(&j->ended, m->to, m->to, &m->tag, true);
     if (!r && !late) {
         m->next = j->arrived;
         j->arrived = m;
@@ -364,7 +364,7 @@ static int64_t job_run(int size, const int *devices, uint64_t seed, void (*run)(
     }
     job_free_all(j.moving);
     job_free_all(j.arrived);
-    job_free_all(j.told);
+    job_free_all(j.ended);
     pthread_mutex_destroy(&j.lock);
     pthread_cond_destroy(&j.news);
     return j.messages;

@@ -190,7 +190,7 @@ static void lend_and_give_up(void)
     free(elsewhere);
 }
 
-TEST(payloads_and_what_is_given_up)
+TEST(payloads_and_withdrawn_offers)
 {
     enum { SIZE = 3 << 20 };
     static const size_t sizes[] = { 0, 5, INLINE_NEAR, INLINE_NEAR + 1, SIZE };

@@ -106,7 +106,7 @@ static void quarrel(size_t i, int64_t width)
     check_good(disagreements[i].name);
 }
 
-TEST(everybody_hears_of_it)
+TEST(every_process_gets_an_error)
 {
     for (int turn = 0; turn < 3; turn++)
         for (size_t i = 0; i < sizeof disagreements / sizeof *disagreements; i++) {

@@ -314,24 +314,24 @@ static const struct {
 };
 
 /* The result of the call that fails, and then of a correct call: the processes are still in step. */
-static char heard[2][1024];
+static char messages[2][1024];
 static mf_value then_a_good_call(const spread_here *h)
 {
     mf_value failed = failures[*(const int *)h->context].run(h);
     mf_block_until_ready(failed);
-    snprintf(heard[h->rank], sizeof *heard, "%s%s", mf_error_status(failed) == MF_ERROR_PEER ? "peer: " : "",
+    snprintf(messages[h->rank], sizeof *messages, "%s%s", mf_error_status(failed) == MF_ERROR_PEER ? "peer: " : "",
              mf_is_error(failed) ? mf_error(failed) : mf_str(failed));
     return mf_call(mf_pmap(plus_sum, "i"), own(h));
 }
 
-TEST(what_fails_in_one_process_is_heard_in_the_others)
+TEST(what_fails_in_one_process_is_an_error_in_the_others)
 {
     for (int i = 0; i < (int)(sizeof failures / sizeof *failures); i++) {
         static spread_texts words;
         spread_print(then_a_good_call, &i, 8, "00001111", &words);
         bool good = CHECK_STR(words.of[0], "[28. 29. 30. 31.]") && CHECK_STR(words.of[1], "[32. 33. 34. 35.]");
         for (int p = 0; p < 2; p++)
-            good &= CHECK_CONTAINS(heard[p], failures[i].words[p]);
+            good &= CHECK_CONTAINS(messages[p], failures[i].words[p]);
         if (!good)
             CHECK_NOTE("case %s", failures[i].name);
     }
@@ -349,7 +349,7 @@ static mf_value counted(const spread_here *h)
     mf_function f = mf_pmap2(mf_closure(count_up, &s), "i", .in_axes = 0, .out_axes = MF_NONE);
     mf_value good = mf_call(f, own(h)), bad = mf_call(f, h->rank ? mf_get(own(h), mf_range(0, 1)) : own(h));
     mf_block_until_ready(bad);
-    snprintf(heard[h->rank], sizeof *heard, "%s", mf_is_error(bad) ? mf_error(bad) : mf_str(bad));
+    snprintf(messages[h->rank], sizeof *messages, "%s", mf_is_error(bad) ? mf_error(bad) : mf_str(bad));
     mf_value kept = mf_copy(mf_state_value(s));
     return mf_tuple(good, kept, mf_call(f, own(h)));
 }
@@ -360,8 +360,8 @@ TEST(states_are_as_before_a_call_that_fails_elsewhere)
     spread_print(counted, NULL, 8, "00001111", &words);
     for (int p = 0; p < 2; p++)
         CHECK_STR(words.of[p], "([28. 29. 30.], [28. 29. 30.], [56. 57. 58.])");
-    CHECK_CONTAINS(heard[0], "process 1: Leading axis size");
-    CHECK_CONTAINS(heard[1], "Leading axis size");
+    CHECK_CONTAINS(messages[0], "process 1: Leading axis size");
+    CHECK_CONTAINS(messages[1], "Leading axis size");
 }
 
 /* ------------------------------------------------------------------ each process passes a value of its own */
@@ -461,7 +461,7 @@ TEST(an_error_while_others_hold_loans)
 /* A process finds that a loan was withdrawn before it learns that the owner has failed. */
 static mf_value wide_sum(const spread_here *h) { return mf_call(mf_pmap(sum, "i"), mf_ones(MF_SHAPE(h->row_count, 3000), MF_F32)); }
 
-TEST(who_has_read_what_was_given_up_hears_why)
+TEST(a_borrower_of_withdrawn_bytes_gets_the_reason)
 {
     static spread_texts words;
     spread_algorithm(1);

@@ -353,7 +353,7 @@ static void put_quarrel(char text[2][2048], const quarrel *what)
     }
 }
 
-TEST(processes_that_do_not_do_the_same_hear_of_it)
+TEST(processes_that_do_not_do_the_same_get_an_error)
 {
     static char text[2][2048];
     static const program any = { "any", 8, 0, "f32[]", "f32[]", "" };
@@ -444,7 +444,7 @@ static void map_one_row(void *context, int rank)
     snprintf(seen[rank], sizeof seen[rank], "%s", mf_is_error(r) ? mf_error(r) : mf_str(r));
 }
 
-TEST(a_process_without_devices_hears_of_it)
+TEST(a_process_without_devices_gets_an_error)
 {
     static const int devices[2] = { 2, 0 };
     mf_clear_caches();
