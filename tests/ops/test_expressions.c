@@ -1,29 +1,6 @@
-/* Public functions that are compositions of others, against JAX: the expression stands beside each, with the names of tests/oracle/expressions.py,
- * which reads this file and writes what JAX makes of them. To add a row, add a line and run it.
- * Invariant: rows and answers are in one order; an answer to another expression than the row's is a failure. */
-#include <manyfold.h>
-
+/* Public functions that are compositions of others, against JAX, by rows (expressions.h). */
 #include "check.h"
-#include "hash.h"
-#include "oracle.h"
-
-#define VECTOR(dtype, ...) mf_array(dtype, MF_SHAPE(sizeof((double[]){ __VA_ARGS__ }) / sizeof(double)), __VA_ARGS__)
-#define F(...)             VECTOR(MF_F32, __VA_ARGS__)
-#define D(...)             VECTOR(MF_F64, __VA_ARGS__)
-#define H(...)             VECTOR(MF_F16, __VA_ARGS__)
-#define B(...)             VECTOR(MF_BF16, __VA_ARGS__)
-#define I(...)             VECTOR(MF_I32, __VA_ARGS__)
-#define SUM_OF(name, expression) \
-    static mf_value name(mf_value x) { return mf_sum(expression); }
-
-static const double nan_ = (double)NAN, inf = (double)INFINITY;
-static mf_value grid(void) { return mf_reshape(mf_arange(6, MF_F32), MF_SHAPE(2, 3)); }
-static mf_value cube(void) { return mf_reshape(mf_arange(12, MF_F32), MF_SHAPE(2, 3, 2)); }
-static mf_value whole(void) { return mf_reshape(I(3, 1, 2, 6, -5, 4), MF_SHAPE(2, 3)); }
-static mf_value holes(void) { return mf_reshape(F(1, nan_, 2, nan_, nan_, nan_), MF_SHAPE(2, 3)); }
-static mf_value spread(void) { return mf_reshape(F(2, 0.5, 0.5, 1), MF_SHAPE(2, 2)); }
-static mf_value key(void) { return mf_random_key(42); }
-static mf_value parts(mf_value z) { return mf_stack(mf_list(mf_real(z), mf_imag(z)), 0); }
+#include "expressions.h"
 
 #define OF_COMPLEX(f) \
     static mf_value f##_parts(mf_value x) { return mf_sum(mf_mul(parts(mf_##f(mf_complex(x, F(0.5, -1, 2)))), F(1, 2, 3))); }
@@ -82,25 +59,6 @@ SUM_OF(mish_sum, mf_mish(x))
 SUM_OF(glu_sum, mf_glu(x))
 SUM_OF(gelu_sum, mf_gelu_exact(x))
 SUM_OF(expm_sum, mf_mul(mf_expm(x), spread()))
-
-static int row;
-
-/* The row's values, in the order of the file. */
-typedef struct answered_row {
-    const char *expression;
-    mf_value value;
-} answered_row;
-
-static answered_row rows[512];
-static int row_count;
-
-static void add(const char *expression, mf_value value)
-{
-    if (CHECK(row_count < (int)(sizeof rows / sizeof *rows)))
-        rows[row_count++] = (answered_row){ expression, value };
-}
-
-#define ROW(rtol, expression, value) add(expression, value);
 
 static void signs_and_steps(void)
 {
@@ -449,37 +407,17 @@ static void activations_and_matrices(void)
     ROW(5e-6, "grad(lambda x: sum(gelu(x, approximate=False)))(F(-3, 0, 0.5, 3))", mf_call(mf_grad(gelu_sum), F(-3, 0, 0.5, 3)))
     ROW(2e-6, "(linalg.matrix_power(spread, 5), linalg.matrix_power(spread, -2), linalg.matrix_power(spread, 0))",
         mf_tuple(mf_matrix_power(spread(), 5), mf_matrix_power(spread(), -2), mf_matrix_power(spread(), 0)))
-    ROW(0, "(linalg.matrix_rank(spread), linalg.matrix_rank(grid - grid), linalg.matrix_rank(outer(F(1, 2), F(3, 4))))",
-        mf_tuple(mf_matrix_rank(spread()), mf_matrix_rank(mf_sub(grid(), grid())), mf_matrix_rank(mf_outer(F(1, 2), F(3, 4)))))
-    ROW(5e-6, "(expm(spread), expm(-9 * spread), expm(stack([spread, spread * 0])))",
-        mf_tuple(mf_expm(spread()), mf_expm(mf_mul(-9, spread())), mf_expm(mf_stack(mf_list(spread(), mf_mul(spread(), 0))))))
-    ROW(1e-12, "expm(D(10, 2.5, 2.5, 5).reshape(2, 2))", mf_expm(mf_reshape(D(10, 2.5, 2.5, 5), MF_SHAPE(2, 2))))
-    ROW(1e-5, "grad(lambda x: sum(expm(x) * spread))(F(0, 3, -3, 0).reshape(2, 2))",
-        mf_call(mf_grad(expm_sum), mf_reshape(F(0, 3, -3, 0), MF_SHAPE(2, 2))))
+        ROW(0, "(linalg.matrix_rank(spread), linalg.matrix_rank(grid - grid), linalg.matrix_rank(outer(F(1, 2), F(3, 4))))",
+            mf_tuple(mf_matrix_rank(spread()), mf_matrix_rank(mf_sub(grid(), grid())), mf_matrix_rank(mf_outer(F(1, 2), F(3, 4)))))
+            ROW(5e-6, "(expm(spread), expm(-9 * spread), expm(stack([spread, spread * 0])))",
+                mf_tuple(mf_expm(spread()), mf_expm(mf_mul(-9, spread())), mf_expm(mf_stack(mf_list(spread(), mf_mul(spread(), 0))))))
+                ROW(1e-12, "expm(D(10, 2.5, 2.5, 5).reshape(2, 2))", mf_expm(mf_reshape(D(10, 2.5, 2.5, 5), MF_SHAPE(2, 2))))
+                    ROW(1e-5, "grad(lambda x: sum(expm(x) * spread))(F(0, 3, -3, 0).reshape(2, 2))",
+                        mf_call(mf_grad(expm_sum), mf_reshape(F(0, 3, -3, 0), MF_SHAPE(2, 2))))
 }
 
-/* ---- the comparison */
-static void compare(const oracle_case *c)
+static void all_rows(void)
 {
-    char hash[17];
-    if (!CHECK(row < row_count))
-        return;
-    const answered_row *r = &rows[row++];
-    (void)snprintf(hash, sizeof hash, "%016llx", (unsigned long long)hash_bytes(r->expression, strlen(r->expression), HASH_START));
-    if (!CHECK(oracle_is(c, "hash", hash)))
-        CHECK_NOTE("the answer is to another expression than %s: run tests/oracle/expressions.py", r->expression);
-    bool tree = mf_kind_of(r->value) == MF_KIND_TUPLE || mf_kind_of(r->value) == MF_KIND_LIST;
-    int leaves = tree ? mf_len(r->value) : 1;
-    bool same = CHECK_EQ_INT(leaves, c->out_count);
-    for (int i = 0; same && i < leaves; i++)
-        same = oracle_same(c, i, tree ? mf_get(r->value, i) : r->value, c->out[i], false);
-    if (!same)
-        CHECK_NOTE("%s", r->expression);
-}
-
-TEST(values_and_gradients_are_jax_s)
-{
-    MF_SCOPE;
     signs_and_steps();
     joining();
     reductions();
@@ -488,8 +426,13 @@ TEST(values_and_gradients_are_jax_s)
     special_gradients();
     random_draws();
     activations_and_matrices();
-    oracle_read("expressions.txt", compare);
-    CHECK_EQ_INT(row, row_count);
+}
+
+TEST(values_and_gradients_are_jax_s)
+{
+    MF_SCOPE;
+    all_rows();
+    expressions_compare("expressions.txt");
 }
 
 /* ---- inside transforms */
