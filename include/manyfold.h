@@ -28,6 +28,7 @@
 #include <manyfold/numpy.h>
 #include <manyfold/lax.h>
 #include <manyfold/special.h>
+#include <manyfold/stats.h>
 #include <manyfold/indexing.h>
 #include <manyfold/linalg.h>
 #include <manyfold/fft.h>

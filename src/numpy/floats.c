@@ -9,17 +9,39 @@ mf_value numpy_float(mf_value x)
     return d >= MF_BOOL && d < MF_F16 ? mf_astype(x, d == MF_I64 || d == MF_U64 ? MF_F64 : MF_F32) : x;
 }
 
-static void as_like(mf_value *a, mf_value *b, mf_value zero)
+/* In the dtype and shape of zero; if that is an error, all become that error. */
+static void as_like(mf_value *v, int count, mf_value zero)
 {
-    *a = mf_is_error(zero) ? zero : mf_broadcast_to(mf_astype(*a, mf_dtype_of(zero)), mf_shape_of(zero));
-    *b = mf_is_error(zero) ? zero : mf_broadcast_to(mf_astype(*b, mf_dtype_of(zero)), mf_shape_of(zero));
+    for (int i = 0; i < count; i++)
+        v[i] = mf_is_error(zero) ? zero : mf_broadcast_to(mf_astype(v[i], mf_dtype_of(zero)), mf_shape_of(zero));
 }
 
 /* Zeros of the promoted dtype and the broadcast shape. A sum, since bools have no difference. */
-static mf_value common_zero(mf_value a, mf_value b) { return mf_add(mf_zeros_like(a), mf_zeros_like(b)); }
+static mf_value common_zero(const mf_value *v, int count)
+{
+    mf_value zero = mf_zeros_like(v[0]);
+    for (int i = 1; i < count; i++)
+        zero = mf_add(zero, mf_zeros_like(v[i]));
+    return zero;
+}
 
-void numpy_common(mf_value *a, mf_value *b) { as_like(a, b, common_zero(*a, *b)); }
-void numpy_common_float(mf_value *a, mf_value *b) { as_like(a, b, numpy_float(common_zero(*a, *b))); }
+void numpy_common_floats(mf_value *v, int count) { as_like(v, count, numpy_float(common_zero(v, count))); }
+
+void numpy_common(mf_value *a, mf_value *b)
+{
+    mf_value v[] = { *a, *b };
+    as_like(v, 2, common_zero(v, 2));
+    *a = v[0];
+    *b = v[1];
+}
+
+void numpy_common_float(mf_value *a, mf_value *b)
+{
+    mf_value v[] = { *a, *b };
+    numpy_common_floats(v, 2);
+    *a = v[0];
+    *b = v[1];
+}
 
 bool numpy_is_complex(mf_value x) { return mf_dtype_of(x) == MF_C64 || mf_dtype_of(x) == MF_C128; }
 

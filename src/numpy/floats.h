@@ -10,6 +10,7 @@ mf_value numpy_float(mf_value x);
  * become an error. */
 void numpy_common(mf_value *a, mf_value *b);
 void numpy_common_float(mf_value *a, mf_value *b);
+void numpy_common_floats(mf_value *v, int count); /* the same of any number of operands */
 bool numpy_is_complex(mf_value x);
 double numpy_epsilon(mf_value x); /* the machine epsilon of f64 if x is f64 or complex128, else that of f32 */
 bool numpy_is_half(mf_dtype d);   /* f16 or bf16, for which functions compute in f32 */

@@ -82,13 +82,12 @@ static mf_value betainc_of(mf_value a, mf_value b, mf_value x) { return mf_call(
 mf_value(mf_betainc)(mf_value a, mf_value b, mf_value x)
 {
     MF_LAYER;
-    numpy_common_float(&a, &b);
-    numpy_common_float(&a, &x);
-    numpy_common_float(&a, &b);
-    if (numpy_is_complex(a))
-        return numpy_real_float(a, "betainc");
-    mf_dtype d = mf_dtype_of(a);
+    mf_value v[] = { a, b, x };
+    numpy_common_floats(v, 3);
+    if (numpy_is_complex(v[0]))
+        return numpy_real_float(v[0], "betainc");
+    mf_dtype d = mf_dtype_of(v[0]);
     if (!numpy_is_half(d))
-        return mf_call(mf_jit(betainc_of), a, b, x);
-    return mf_astype(mf_call(mf_jit(betainc_of), mf_astype(a, MF_F32), mf_astype(b, MF_F32), mf_astype(x, MF_F32)), d);
+        return mf_call(mf_jit(betainc_of), v[0], v[1], v[2]);
+    return mf_astype(mf_call(mf_jit(betainc_of), mf_astype(v[0], MF_F32), mf_astype(v[1], MF_F32), mf_astype(v[2], MF_F32)), d);
 }
