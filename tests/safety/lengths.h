@@ -323,6 +323,9 @@ static mf_module attention(void) { return mf_nn_multi_head_attention(mf_random_s
     X(mf_nonzero(vector(), n))                                                                                                            \
     X(mf_vander(vector(), .columns = n))                                                                                                  \
     X(mf_polygamma(n, vector()))                                                                                                          \
+    X(mf_expn(n, vector()))                                                                                                               \
+    X(mf_bessel_jn(vector(), n, 3))                                                                                                       \
+    X(mf_bessel_jn(vector(), 0, n))                                                                                                       \
     X(mf_polyfit(vector(), vector(), n))                                                                                                  \
     X(mf_multigammaln(vector(), n))                                                                                                       \
     X(mf_random_ball(key(), n, 2, MF_SHAPE(2), MF_F32))                                                                                   \

@@ -1,20 +1,9 @@
-/* The normal distribution: erfc, ndtr, log_ndtr, ndtri. Invariant: tails keep full relative accuracy: they are never computed as 1 minus a
+/* The normal distribution: erfc, erfcx, ndtr, log_ndtr, ndtri. Invariant: tails keep full relative accuracy: they are never computed as 1 minus a
  * number near 1. Rational approximations: Cephes (Moshier, ndtr.c, ndtri.c). */
 #include "numpy/floats.h"
+#include "numpy/special/rational.h"
 
 #include <math.h>
-
-#define COUNT(table) ((int)(sizeof(table) / sizeof *(table)))
-
-/* By Horner's rule; the first coefficient is that of the highest power. */
-static mf_value polynomial(const double *p, int count, mf_value x)
-{
-    mf_dtype d = mf_dtype_of(x);
-    mf_value sum = mf_full_like(x, mf_scalar(p[0], d));
-    for (int i = 1; i < count; i++)
-        sum = mf_add(mf_mul(sum, x), mf_scalar(p[i], d));
-    return sum;
-}
 
 /* ---- erfc: 1 - erf for |x| < 1, else e^(-x^2) times an approximation; for negative x 2 minus that */
 /* f32: polynomials in 1 / x^2, divided by x, for x below 2 and above. */
@@ -56,15 +45,17 @@ static mf_value bell(mf_value x)
 static mf_value tail_f32(mf_value x)
 {
     mf_value inverse = mf_reciprocal(x), square = mf_square(inverse);
-    return mf_mul(inverse, mf_where(mf_less(x, 2), polynomial(single_near, COUNT(single_near), square),
-                                    polynomial(single_far, COUNT(single_far), square)));
+    return mf_mul(inverse, mf_where(mf_less(x, 2), special_polynomial(single_near, RATIONAL_COUNT(single_near), square),
+                                    special_polynomial(single_far, RATIONAL_COUNT(single_far), square)));
 }
 
 static mf_value tail_f64(mf_value x)
 {
     mf_value near = mf_minimum(x, 8), far = mf_maximum(x, 8);
-    return mf_where(mf_less(x, 8), mf_div(polynomial(near_p, COUNT(near_p), near), polynomial(near_q, COUNT(near_q), near)),
-                    mf_div(polynomial(far_p, COUNT(far_p), far), polynomial(far_q, COUNT(far_q), far)));
+    return mf_where(
+        mf_less(x, 8),
+        mf_div(special_polynomial(near_p, RATIONAL_COUNT(near_p), near), special_polynomial(near_q, RATIONAL_COUNT(near_q), near)),
+        mf_div(special_polynomial(far_p, RATIONAL_COUNT(far_p), far), special_polynomial(far_q, RATIONAL_COUNT(far_q), far)));
 }
 
 /* erfc(x) for x >= 1; above 30 it is 0 in f32 and f64. */
@@ -89,6 +80,27 @@ static mf_value erfc_jvp(mf_value primals, mf_value tangents)
 static mf_value erfc_compiled(mf_value x) { return mf_call(mf_custom_jvp(erfc_of, erfc_jvp), x); }
 
 mf_value(mf_erfc)(mf_value x) { return numpy_call_wide(mf_jit(erfc_compiled), numpy_real_float(x, "erfc")); }
+
+/* ---- erfcx: e^(x^2) erfc(x): for x >= 1 the approximation without the factor e^(-x^2); 0.5641895835477563 is 1 / sqrt(pi) */
+static mf_value erfcx_of(mf_value x)
+{
+    bool wide = mf_dtype_of(x) == MF_F64;
+    double far = wide ? 1e8 : 1e4; /* from here on 1 / (sqrt(pi) x) is exact, and x^2 finite */
+    mf_value right = mf_greater_equal(x, 1), beyond = mf_greater(x, far), large = mf_where(right, mf_minimum(x, far), 1);
+    mf_value small = mf_where(right, 0, x), inside = mf_mul(mf_exp(mf_square(small)), erfc_of(small));
+    mf_value tail = mf_where(beyond, mf_div(0.5641895835477563, mf_where(beyond, x, 1)), wide ? tail_f64(large) : tail_f32(large));
+    return mf_where(right, tail, inside);
+}
+
+static mf_value erfcx_jvp(mf_value primals, mf_value tangents)
+{
+    mf_value x = mf_get(primals, 0), y = mf_call(mf_custom_jvp(erfcx_of, erfcx_jvp), x);
+    return mf_tuple(y, mf_mul(mf_get(tangents, 0), mf_sub(mf_mul(mf_mul(x, y), 2), 1.1283791670955126)));
+}
+
+static mf_value erfcx_compiled(mf_value x) { return mf_call(mf_custom_jvp(erfcx_of, erfcx_jvp), x); }
+
+mf_value(mf_erfcx)(mf_value x) { return numpy_call_wide(mf_jit(erfcx_compiled), numpy_real_float(x, "erfcx")); }
 
 /* ---- ndtr: the cumulative distribution function */
 static mf_value ndtr_of(mf_value x)
@@ -163,12 +175,15 @@ static mf_value ndtri_value(mf_value p)
 {
     mf_value right = mf_greater(p, 0.8646647167633873), tail = mf_where(right, mf_sub(1, p), p); /* 1 - e^-2 */
     mf_value ends = mf_less_equal(tail, 0), safe = mf_where(ends, 0.5, tail), w = mf_sub(safe, 0.5), square = mf_square(w);
-    mf_value centre = mf_div(polynomial(centre_p, COUNT(centre_p), square), polynomial(centre_q, COUNT(centre_q), square));
+    mf_value centre = mf_div(special_polynomial(centre_p, RATIONAL_COUNT(centre_p), square),
+                             special_polynomial(centre_q, RATIONAL_COUNT(centre_q), square));
     centre = mf_mul(mf_add(w, mf_mul(mf_mul(w, square), centre)), -2.5066282746310002);
     mf_value z = mf_sqrt(mf_mul(mf_log(mf_minimum(safe, 0.5)), -2)), inverse = mf_reciprocal(z),
              first = mf_sub(z, mf_mul(mf_log(z), inverse));
-    mf_value near = mf_div(polynomial(tail_p, COUNT(tail_p), inverse), polynomial(tail_q, COUNT(tail_q), inverse));
-    mf_value end = mf_div(polynomial(end_p, COUNT(end_p), inverse), polynomial(end_q, COUNT(end_q), inverse));
+    mf_value near = mf_div(special_polynomial(tail_p, RATIONAL_COUNT(tail_p), inverse),
+                           special_polynomial(tail_q, RATIONAL_COUNT(tail_q), inverse));
+    mf_value end = mf_div(special_polynomial(end_p, RATIONAL_COUNT(end_p), inverse),
+                          special_polynomial(end_q, RATIONAL_COUNT(end_q), inverse));
     mf_value x = mf_sub(first, mf_mul(mf_where(mf_less(z, 8), near, end), inverse));
     x = mf_where(mf_greater(safe, 0.1353352832366127), centre, x);
     x = mf_where(right, x, mf_neg(x));
