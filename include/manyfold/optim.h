@@ -35,6 +35,13 @@ mf_value mf_optim_update(mf_optimizer o, mf_value grads, mf_value *opt_state, mf
 mf_value mf_optim_transform(mf_optimizer o, mf_value updates, mf_value *opt_state, mf_value params);
 /* tree, tree -> tree: params + updates, in the parameters' dtypes */
 mf_value mf_apply_updates(mf_value params, mf_value updates);
+/* tree, tree, () -> tree: step_size * new + (1 - step_size) * old, leaf by leaf: a slowly following
+ * copy of the parameters (a target network, or their moving average) */
+mf_value mf_incremental_update(mf_value new_tensors, mf_value old_tensors, mf_value step_size);
+/* tree, tree, (), () -> tree: the new leaves if steps is a multiple of update_period, else the old
+ * ones */
+mf_value mf_periodic_update(mf_value new_tensors, mf_value old_tensors, mf_value steps,
+                            mf_value update_period);
 
 /* ---- optimisers. Their state is a dict of their moments and "count".
  *   learning_rate, or schedule: a function from the number of steps made so far, an i32 (), to the
@@ -135,6 +142,108 @@ typedef struct mf_lion_options {
     mf_reserved reserved_;
 } mf_lion_options;
 mf_optimizer mf_lion_opt(const mf_lion_options *o);
+/* Adamax (arXiv:1412.6980): Adam with the decayed maximum of |g| + eps in place of the root of the
+ * second moment. weight_decay as in AdamW (adamaxw) */
+typedef struct mf_adamax_options {
+    mf_reserved begin_;
+    double learning_rate MF_DEFAULT_(1e-3), b1 MF_DEFAULT_(0.9), b2 MF_DEFAULT_(0.999),
+        eps MF_DEFAULT_(1e-8);
+    mf_function schedule;
+    double weight_decay;
+    mf_filter mask;
+    mf_function mask_fn;
+    mf_reserved reserved_;
+} mf_adamax_options;
+mf_optimizer mf_adamax_opt(const mf_adamax_options *o);
+/* AdaBelief (arXiv:2010.07468): Adam with the moving average of (g - m)^2 */
+typedef struct mf_adabelief_options {
+    mf_reserved begin_;
+    double learning_rate MF_DEFAULT_(1e-3), b1 MF_DEFAULT_(0.9), b2 MF_DEFAULT_(0.999),
+        eps MF_DEFAULT_(1e-16);
+    mf_function schedule;
+    double eps_root MF_DEFAULT_(1e-16);
+    bool nesterov;
+    mf_reserved reserved_;
+} mf_adabelief_options;
+mf_optimizer mf_adabelief_opt(const mf_adabelief_options *o);
+/* RAdam (arXiv:1908.03265): Adam with a factor for the uncertainty of the second moment; just the
+ * first one while that is worth fewer than `threshold` observations */
+typedef struct mf_radam_options {
+    mf_reserved begin_;
+    double learning_rate MF_DEFAULT_(1e-3), b1 MF_DEFAULT_(0.9), b2 MF_DEFAULT_(0.999),
+        eps MF_DEFAULT_(1e-8);
+    mf_function schedule;
+    double eps_root, threshold MF_DEFAULT_(5.0);
+    bool nesterov;
+    mf_reserved reserved_;
+} mf_radam_options;
+mf_optimizer mf_radam_opt(const mf_radam_options *o);
+/* AMSGrad (arXiv:1904.09237): Adam with the greatest of all corrected second moments so far */
+typedef struct mf_amsgrad_options {
+    mf_reserved begin_;
+    double learning_rate MF_DEFAULT_(1e-3), b1 MF_DEFAULT_(0.9), b2 MF_DEFAULT_(0.999),
+        eps MF_DEFAULT_(1e-8);
+    mf_function schedule;
+    double eps_root;
+    mf_dtype mu_dtype;
+    mf_reserved reserved_;
+} mf_amsgrad_options;
+mf_optimizer mf_amsgrad_opt(const mf_amsgrad_options *o);
+/* Yogi (Zaheer et al., NeurIPS 2018): Adam whose second moment moves by (1 - b2) g^2 towards g^2 */
+typedef struct mf_yogi_options {
+    mf_reserved begin_;
+    double learning_rate MF_DEFAULT_(1e-3), b1 MF_DEFAULT_(0.9), b2 MF_DEFAULT_(0.999),
+        eps MF_DEFAULT_(1e-3);
+    mf_function schedule;
+    mf_reserved reserved_;
+} mf_yogi_options;
+mf_optimizer mf_yogi_opt(const mf_yogi_options *o);
+/* Adadelta (arXiv:1212.5701): the gradient times the root mean square of past steps over that of
+ * gradients, both decayed by rho. weight_decay is added to the gradient. learning_rate has no
+ * default: unset, nothing moves */
+typedef struct mf_adadelta_options {
+    mf_reserved begin_;
+    double learning_rate, rho MF_DEFAULT_(0.9), eps MF_DEFAULT_(1e-6);
+    mf_function schedule;
+    double weight_decay;
+    mf_filter mask;
+    mf_function mask_fn;
+    mf_reserved reserved_;
+} mf_adadelta_options;
+mf_optimizer mf_adadelta_opt(const mf_adadelta_options *o);
+/* Adafactor (arXiv:1804.04235): the gradient over the root of its second moment, of which a leaf
+ * whose two greatest dimensions have min_dim_size_to_factor or more keeps only the means over each
+ * (unless no_factored); limited by mf_clip_by_block_rms(clipping_threshold) (0: not); times the
+ * rate (unset: 1), and, unless no_multiply_by_parameter_scale, times the root mean square of the
+ * parameters (at least 1e-3). The moment's decay is 1 - (steps - decay_offset)^-decay_rate.
+ * momentum, weight_decay_rate: 0: none */
+typedef struct mf_adafactor_options {
+    mf_reserved begin_;
+    double learning_rate;
+    mf_function schedule;
+    int64_t min_dim_size_to_factor MF_DEFAULT_(128);
+    double decay_rate MF_DEFAULT_(0.8);
+    int64_t decay_offset;
+    bool no_multiply_by_parameter_scale, no_factored;
+    double clipping_threshold MF_DEFAULT_(1.0), momentum, weight_decay_rate, eps MF_DEFAULT_(1e-30);
+    mf_filter mask;
+    mf_function mask_fn;
+    mf_reserved reserved_;
+} mf_adafactor_options;
+mf_optimizer mf_adafactor_opt(const mf_adafactor_options *o);
+/* LARS (arXiv:1708.03888): SGD with momentum of gradients that mf_scale_by_trust_ratio scaled.
+ * learning_rate has no default */
+typedef struct mf_lars_options {
+    mf_reserved begin_;
+    double learning_rate, weight_decay,
+        trust_coefficient MF_DEFAULT_(0.001), eps, momentum MF_DEFAULT_(0.9);
+    bool nesterov;
+    mf_function schedule;
+    mf_filter mask;
+    mf_function mask_fn;
+    mf_reserved reserved_;
+} mf_lars_options;
+mf_optimizer mf_lars_opt(const mf_lars_options *o);
 
 /* ---- an optimiser bound to a model, and train states. Both pass through maps as trees: of an
  * optimiser that is mf_module_values(optimizer, mf_everything()), from which
@@ -264,6 +373,14 @@ mf_optimizer mf_scale_by_learning_rate_opt(const mf_scale_by_learning_rate_optio
 mf_optimizer mf_clip_updates(double max_delta);
 /* Scaled down so that the norm of the whole tree is at most max_norm */
 mf_optimizer mf_clip_by_global_norm(double max_norm);
+/* Each leaf is scaled down so that its root mean square is at most threshold */
+mf_optimizer mf_clip_by_block_rms(double threshold);
+/* Adaptive gradient clipping (arXiv:2102.06171): each unit's gradient is scaled down so that its
+ * norm is at most `clipping` times that of the unit's parameters, which counts as eps at least. A
+ * unit is a vector, a column of a matrix, or what one output of a convolution's kernel depends on;
+ * at most 5 dimensions */
+mf_optimizer mf_adaptive_grad_clip(double clipping, double eps MF_DEFAULT_(1e-3));
+mf_optimizer mf_zero_nans(void); /* replaces NaN by 0 */
 /* Adds weight_decay times the parameters, where mask and mask_fn accept them */
 typedef struct mf_add_decayed_weights_options {
     mf_reserved begin_;
@@ -319,6 +436,30 @@ mf_function mf_exponential_decay_opt(double init_value, int64_t transition_steps
  * multiplied by its scale: 0.1, 0.05, 0.005. At most 32 pairs; count counts both */
 mf_function mf_piecewise_constant_schedule_n(double init_value, const double *boundaries_and_scales,
                                              int count);
+
+/* before(n) for n < boundary, then after(n - boundary). Several: mf_join_schedules(
+ * mf_join_schedules(a, 10, b), 30, c), where b begins at step 10 and c at step 30 */
+mf_function mf_join_schedules(mf_function before, int64_t boundary, mf_function after);
+/* Linear from init_value to peak_value over warmup_steps; then constant, or mf_exponential_decay,
+ * whose step 0 is the end of the warm-up */
+mf_function mf_warmup_constant_schedule(double init_value, double peak_value, int64_t warmup_steps);
+mf_function mf_warmup_exponential_decay_schedule_opt(double init_value, double peak_value,
+                                                     int64_t warmup_steps, int64_t transition_steps,
+                                                     double decay_rate,
+                                                     const mf_exponential_decay_options *o);
+/* One cycle (arXiv:1708.07120): from peak_value / div_factor to peak_value at pct_start of
+ * transition_steps, and back: linearly to where it began at pct_final and to that / final_div_factor
+ * at the end; or directly along a cosine (which ignores pct_final) */
+typedef struct mf_onecycle_schedule_options {
+    mf_reserved begin_;
+    double pct_start MF_DEFAULT_(0.3), pct_final MF_DEFAULT_(0.85), div_factor MF_DEFAULT_(25.0),
+        final_div_factor MF_DEFAULT_(1e4);
+    mf_reserved reserved_;
+} mf_onecycle_schedule_options;
+mf_function mf_linear_onecycle_schedule_opt(int64_t transition_steps, double peak_value,
+                                            const mf_onecycle_schedule_options *o);
+mf_function mf_cosine_onecycle_schedule_opt(int64_t transition_steps, double peak_value,
+                                            const mf_onecycle_schedule_options *o);
 
 /* ---- loss scaling for f16, as jmp's DynamicLossScale: multiply the loss by a scale so that small
  * gradients do not underflow, divide the gradients by it, skip steps whose gradients are not

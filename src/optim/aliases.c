@@ -1,78 +1,12 @@
-/* Optax's named optimisers (adam, sgd, ...) as flat chains: the state is one dict with the items of all parts, which share one "count". */
+/* Optax's named optimisers (adam, sgd, lars, ...) as flat chains of public building blocks. */
 #include "optim/transformation.h"
 
-#include <stdlib.h>
-#include <string.h>
+static const mf_optimizer nothing;
 
-/* ---- flat chains */
-
-/* The whole state with the items of one part's state, except the shared "count". */
-static mf_value with_items(mf_value whole, mf_value part)
-{
-    int n = mf_kind_of(part) == MF_KIND_DICT ? mf_len(part) : 0;
-    for (int i = 0; i < n; i++)
-        if (strcmp(mf_key(part, i), "count") != 0)
-            whole = mf_set(whole, mf_get(part, mf_key(part, i)), mf_key(part, i));
-    return whole;
-}
-
-static mf_value flat_init(const mf_transformation *t, mf_value params)
-{
-    mf_value whole = mf_dict("count", mf_count_zero());
-    for (int i = 0; i < t->count; i++) {
-        mf_value part = mf_transformation_init(t->parts[i], params);
-        if (mf_kind_of(part) == MF_KIND_ERROR)
-            return part;
-        whole = with_items(whole, part);
-    }
-    return whole;
-}
-
-/* The items of the state that belong to a part, selected by its rule's keys. */
-static mf_value part_of(mf_value state, const char *keys)
-{
-    char copy[256], *rest = copy;
-    mf_value part = mf_dict();
-    if (!*keys)
-        return mf_tuple_n(NULL, 0);
-    strncpy(copy, keys, sizeof copy - 1);
-    copy[sizeof copy - 1] = 0;
-    for (char *key; (key = strtok_r(rest, ", ", &rest));)
-        part = mf_set(part, mf_get(state, key), key);
-    return part;
-}
-
-static mf_value flat_update(const mf_transformation *t, mf_value updates, mf_value *state, mf_value params)
-{
-    mf_value whole = mf_dict("count", mf_count_after(mf_get(*state, "count")));
-    for (int i = 0; i < t->count; i++) {
-        mf_value part = part_of(*state, mf_transformation_of(t->parts[i])->rule->keys);
-        updates = mf_transformation_update(t->parts[i], updates, &part, params);
-        if (mf_kind_of(part) == MF_KIND_ERROR)
-            return *state = part;
-        whole = with_items(whole, part);
-    }
-    *state = whole;
-    return updates;
-}
-
-static const mf_transformation_rule flat_rule = { "flat", NULL, .flat = true, .init = flat_init, .update = flat_update };
-
-/* A flat chain of the parts that are set. */
 static mf_optimizer flat(const char *name, mf_optimizer a, mf_optimizer b, mf_optimizer c, mf_optimizer d)
 {
-    const mf_optimizer given[] = { a, b, c, d };
-    mf_optimizer parts[4];
-    int count = 0;
-    for (int i = 0; i < 4; i++)
-        if (given[i].handle)
-            parts[count++] = given[i];
-    if (count < 1) /* only in the child of a fork, where all parts are unset */
-        return (mf_optimizer){ 0 };
-    return mf_transformation_make(&(mf_transformation){ .rule = &flat_rule, .name = name }, parts, count);
+    return mf_flat_chain(name, (mf_optimizer[]){ a, b, c, d }, 4);
 }
-
-static const mf_optimizer nothing;
 
 /* ---- adam and its variants */
 
@@ -153,4 +87,14 @@ mf_optimizer mf_adagrad_opt(const mf_adagrad_options *o)
         return mf_adagrad();
     mf_optimizer by = mf_scale_by_rss(.initial_accumulator_value = o->initial_accumulator_value, .eps = o->eps);
     return flat("adagrad", by, mf_scale_by_learning_rate(o->learning_rate, o->schedule), nothing, nothing);
+}
+
+mf_optimizer mf_lars_opt(const mf_lars_options *o)
+{
+    MF_LAYER;
+    if (!o)
+        return mf_lars();
+    mf_optimizer decay = mf_add_decayed_weights(o->weight_decay, o->mask, o->mask_fn);
+    return flat("lars", decay, mf_scale_by_trust_ratio(.trust_coefficient = o->trust_coefficient, .eps = o->eps),
+                mf_scale_by_learning_rate(o->learning_rate, o->schedule), mf_trace_updates(.decay = o->momentum, .nesterov = o->nesterov));
 }

@@ -114,6 +114,63 @@ mf_optimizer mf_clip_by_global_norm(double max_norm)
                                   NULL, 0);
 }
 
+static mf_value clip_block_leaf(void *threshold, mf_value u)
+{
+    mf_value rms = mf_sqrt(mf_mean(mf_square(u)));
+    return mf_div(u, mf_maximum(mf_div(rms, *(double *)threshold), 1));
+}
+
+static mf_value clip_block_update(const mf_transformation *t, mf_value updates, mf_value *state, mf_value params)
+{
+    (void)state, (void)params;
+    double threshold = t->number[0];
+    return mf_tree_map(mf_closure(clip_block_leaf, &threshold), updates);
+}
+
+static const mf_transformation_rule clip_block_rule = { "clip_by_block_rms", "", .update = clip_block_update };
+
+mf_optimizer mf_clip_by_block_rms(double threshold)
+{
+    MF_LAYER;
+    return mf_transformation_make(&(mf_transformation){ .rule = &clip_block_rule, .name = "clip_by_block_rms", .number = { threshold } },
+                                  NULL, 0);
+}
+
+/* adaptive_grad_clip. number: clipping, eps. The norm of each unit: of a vector as a whole, of a matrix's column, of a kernel's output. */
+static mf_value unit_norm(mf_value x)
+{
+    int rank = mf_ndim(x), wide = 0;
+    for (int i = 0; i < rank; i++)
+        wide += mf_dim(x, i) != 1;
+    mf_axis over = wide <= 1 ? MF_ALL : rank <= 3 ? 0 : rank == 4 ? mf_axes(0, 1, 2) : mf_axes(0, 1, 2, 3);
+    return mf_sqrt(mf_sum(mf_square(x), .axis = over, .keepdims = true));
+}
+
+static mf_value clip_unit_leaf(void *numbers, mf_value g, mf_value p)
+{
+    const double *c = numbers;
+    if (mf_ndim(g) > 5)
+        return mf_make_error(MF_ERROR_SHAPE, "adaptive_grad_clip: parameters have at most 5 dimensions, not %d", mf_ndim(g));
+    mf_value norm = unit_norm(g), most = mf_mul(mf_maximum(unit_norm(p), c[1]), c[0]);
+    return mf_where(mf_less(norm, most), g, mf_mul(g, mf_div(most, mf_maximum(norm, 1e-6))));
+}
+
+static mf_value clip_unit_update(const mf_transformation *t, mf_value updates, mf_value *state, mf_value params)
+{
+    (void)state;
+    double numbers[2] = { t->number[0], t->number[1] };
+    return mf_tree_map(mf_closure(clip_unit_leaf, &numbers), updates, params);
+}
+
+static const mf_transformation_rule clip_unit_rule = { "adaptive_grad_clip", "", .update = clip_unit_update };
+
+mf_optimizer(mf_adaptive_grad_clip)(double clipping, double eps)
+{
+    MF_LAYER;
+    return mf_transformation_make(
+        &(mf_transformation){ .rule = &clip_unit_rule, .name = "adaptive_grad_clip", .number = { clipping, eps } }, NULL, 0);
+}
+
 /* ---- weight decay. number: weight_decay */
 
 static mf_value decay_leaf(void *transformation, mf_value path, mf_value g, mf_value p)
@@ -144,6 +201,21 @@ mf_optimizer mf_add_decayed_weights_opt(const mf_add_decayed_weights_options *o)
 }
 
 /* ---- zeros */
+
+static mf_value known_leaf(mf_value x) { return mf_where(mf_isnan(x), mf_zeros_like(x), x); }
+static mf_value known_update(const mf_transformation *t, mf_value updates, mf_value *state, mf_value params)
+{
+    (void)t, (void)state, (void)params;
+    return mf_tree_map(known_leaf, updates);
+}
+
+static const mf_transformation_rule known_rule = { "zero_nans", "", .update = known_update };
+
+mf_optimizer mf_zero_nans(void)
+{
+    MF_LAYER;
+    return mf_transformation_make(&(mf_transformation){ .rule = &known_rule, .name = "zero_nans" }, NULL, 0);
+}
 
 static mf_value zero_leaf(mf_value x) { return mf_zeros_like(x); }
 static mf_value zero_update(const mf_transformation *t, mf_value updates, mf_value *state, mf_value params)

@@ -169,3 +169,89 @@ mf_function mf_piecewise_constant_schedule_n(double init_value, const double *bo
     }
     return fits ? mf_closure(piecewise, &r) : mf_closure(no_pieces, &given);
 }
+
+/* ---- one schedule after another */
+typedef struct joined {
+    mf_function before, after; /* kept */
+    int64_t boundary;
+} joined;
+
+static mf_value at_join(void *context, mf_value count)
+{
+    const joined *j = context;
+    return mf_where(mf_less(count, j->boundary), mf_call(j->before, count), mf_call(j->after, mf_sub(count, j->boundary)));
+}
+
+mf_function(mf_join_schedules)(mf_function before, int64_t boundary, mf_function after)
+{
+    MF_LAYER;
+    joined j = { mf_function_keep(before), mf_function_keep(after), boundary };
+    return mf_closure(at_join, &j);
+}
+
+mf_function mf_warmup_constant_schedule(double init_value, double peak_value, int64_t warmup_steps)
+{
+    MF_LAYER;
+    return mf_linear_schedule(init_value, peak_value, warmup_steps);
+}
+
+mf_function mf_warmup_exponential_decay_schedule_opt(double init_value, double peak_value, int64_t warmup_steps, int64_t transition_steps,
+                                                     double decay_rate, const mf_exponential_decay_options *o)
+{
+    MF_LAYER;
+    mf_function up = mf_linear_schedule(init_value, peak_value, warmup_steps);
+    return mf_join_schedules(up, warmup_steps, mf_exponential_decay_opt(peak_value, transition_steps, decay_rate, o));
+}
+
+/* ---- one cycle: from value[i] at step bound[i] to value[i + 1] at bound[i + 1], along a line or half a cosine */
+enum { CORNERS = 4 };
+
+typedef struct cycle {
+    double bound[CORNERS], value[CORNERS];
+    int64_t corners, is_cosine;
+} cycle;
+
+static mf_value around(void *context, mf_value count)
+{
+    const cycle *c = context;
+    mf_value at = in_f32(count), rate = mf_f(c->value[0]);
+    for (int64_t i = 0; i + 1 < c->corners; i++) {
+        double size = fmax(c->bound[i + 1] - c->bound[i], 1), from = c->value[i], to = c->value[i + 1];
+        mf_value share = mf_div(mf_sub(at, c->bound[i]), size);
+        share = c->is_cosine ? mf_mul(mf_sub(1, mf_cos(mf_mul(share, M_PI))), 0.5) : share;
+        rate = mf_where(mf_less(at, c->bound[i]), rate, mf_add(mf_mul(share, to - from), from));
+    }
+    return mf_where(mf_less(at, c->bound[c->corners - 1]), rate, c->value[c->corners - 1]);
+}
+
+static mf_value no_cycle(void *steps, mf_value unused)
+{
+    (void)unused;
+    return mf_make_error(MF_ERROR_ARGUMENT, "onecycle_schedule: transition_steps is %lld; it must be positive",
+                         (long long)*(int64_t *)steps);
+}
+
+static const mf_onecycle_schedule_options one_cycle = { .pct_start = 0.3, .pct_final = 0.85, .div_factor = 25, .final_div_factor = 1e4 };
+
+mf_function mf_linear_onecycle_schedule_opt(int64_t transition_steps, double peak_value, const mf_onecycle_schedule_options *o)
+{
+    MF_LAYER;
+    o = o ? o : &one_cycle;
+    double steps = (double)transition_steps, low = peak_value / o->div_factor;
+    cycle c = { .bound = { 0, trunc(o->pct_start * steps), trunc(o->pct_final * steps), steps },
+                .value = { low, peak_value, low, low / o->final_div_factor },
+                .corners = 4 };
+    return transition_steps > 0 ? mf_closure(around, &c) : mf_closure(no_cycle, &transition_steps);
+}
+
+mf_function mf_cosine_onecycle_schedule_opt(int64_t transition_steps, double peak_value, const mf_onecycle_schedule_options *o)
+{
+    MF_LAYER;
+    o = o ? o : &one_cycle;
+    double steps = (double)transition_steps, low = peak_value / o->div_factor;
+    cycle c = { .bound = { 0, trunc(o->pct_start * steps), steps },
+                .value = { low, peak_value, low / o->final_div_factor },
+                .corners = 3,
+                .is_cosine = true };
+    return transition_steps > 0 ? mf_closure(around, &c) : mf_closure(no_cycle, &transition_steps);
+}

@@ -1,34 +1,6 @@
 /* Transformations with accumulated state: Optax's scale_by_*, trace and ema. */
+#include "optim/moments.h"
 #include "optim/transformation.h"
-
-/* ---- moments */
-
-typedef struct moment {
-    double decay;
-    int64_t order;
-} moment;
-
-static mf_value moment_leaf(void *context, mf_value g, mf_value m)
-{
-    const moment *o = context;
-    return mf_add(mf_mul(o->order == 2 ? mf_square(g) : g, 1 - o->decay), mf_mul(m, o->decay));
-}
-
-/* (1 - decay) * g^order + decay * m */
-static mf_value update_moment(mf_value updates, mf_value moments, double decay, int order)
-{
-    moment o = { decay, order };
-    return mf_tree_map(mf_closure(moment_leaf, &o), updates, moments);
-}
-
-static mf_value correction(double decay, mf_value count) { return mf_sub(1, mf_pow(mf_scalar(decay, MF_F32), mf_astype(count, MF_F32))); }
-
-static mf_value divide_leaf(void *by, mf_value x) { return mf_div(x, mf_astype(*(mf_value *)by, mf_dtype_of(x))); }
-static mf_value corrected(mf_value tree, double decay, mf_value count)
-{
-    mf_value by = correction(decay, count);
-    return mf_tree_map(mf_closure(divide_leaf, &by), tree);
-}
 
 /* ---- adam. number: b1, b2, eps, eps_root; flag: nesterov */
 
@@ -37,29 +9,15 @@ static mf_value adam_init(const mf_transformation *t, mf_value params)
     return mf_dict("count", mf_count_zero(), "mu", mf_zeros_in(params, t->dtype), "nu", mf_zeros_in(params, 0));
 }
 
-static mf_value adam_leaf(void *eps, mf_value m, mf_value v)
-{
-    const double *e = eps;
-    return mf_div(m, mf_add(mf_sqrt(e[1] != 0 ? mf_add(v, e[1]) : v), e[0]));
-}
-
-static mf_value lerp_leaf(void *b1, mf_value m, mf_value g)
-{
-    double b = *(double *)b1;
-    return mf_add(mf_mul(m, b), mf_mul(g, 1 - b));
-}
-
 static mf_value adam_update(const mf_transformation *t, mf_value updates, mf_value *state, mf_value params)
 {
     (void)params;
-    double b1 = t->number[0], b2 = t->number[1], eps[2] = { t->number[2], t->number[3] };
+    double b1 = t->number[0], b2 = t->number[1];
     mf_value count = mf_count_after(mf_get(*state, "count"));
-    mf_value mu = update_moment(updates, mf_get(*state, "mu"), b1, 1), nu = update_moment(updates, mf_get(*state, "nu"), b2, 2);
-    mf_value ahead = t->flag[0] ? corrected(mu, b1, mf_count_after(count)) : corrected(mu, b1, count);
-    if (t->flag[0])
-        ahead = mf_tree_map(mf_closure(lerp_leaf, &b1), ahead, corrected(updates, b1, count));
+    mf_value mu = mf_moment_after(updates, mf_get(*state, "mu"), b1, 1), nu = mf_moment_after(updates, mf_get(*state, "nu"), b2, 2);
+    mf_value ahead = mf_moment_ahead(mu, updates, b1, count, t->flag[0]);
     *state = mf_dict("count", count, "mu", mf_tree_in(mu, t->dtype), "nu", nu);
-    return mf_tree_map(mf_closure(adam_leaf, (double(*)[2])eps), ahead, corrected(nu, b2, count));
+    return mf_moment_quotient(ahead, mf_moment_corrected(nu, b2, count), t->number[2], t->number[3]);
 }
 
 static const mf_transformation_rule adam_rule = { "scale_by_adam", "count, mu, nu", .init = adam_init, .update = adam_update };
@@ -79,17 +37,14 @@ mf_optimizer mf_scale_by_adam_opt(const mf_scale_by_adam_options *o)
 
 /* ---- rms, and stddev (centred). number: decay, eps, initial_scale; flag: eps_in_sqrt, bias_correction */
 
-static mf_value filled(void *with, mf_value x) { return mf_full_like(x, *(double *)with); }
-static mf_value full(mf_value params, double with) { return mf_tree_map(mf_closure(filled, &with), params); }
-
 static mf_value rms_init(const mf_transformation *t, mf_value params)
 {
-    return mf_dict("count", mf_count_zero(), "nu", full(params, t->number[2]));
+    return mf_dict("count", mf_count_zero(), "nu", mf_filled_like(params, t->number[2]));
 }
 
 static mf_value stddev_init(const mf_transformation *t, mf_value params)
 {
-    return mf_dict("count", mf_count_zero(), "mu", mf_zeros_in(params, 0), "nu", full(params, t->number[2]));
+    return mf_dict("count", mf_count_zero(), "mu", mf_zeros_in(params, 0), "nu", mf_filled_like(params, t->number[2]));
 }
 
 typedef struct root {
@@ -109,9 +64,9 @@ static mf_value rms_update(const mf_transformation *t, mf_value updates, mf_valu
 {
     (void)params;
     root r = { t->number[1], t->flag[0] };
-    mf_value count = mf_count_after(mf_get(*state, "count")), nu = update_moment(updates, mf_get(*state, "nu"), t->number[0], 2);
+    mf_value count = mf_count_after(mf_get(*state, "count")), nu = mf_moment_after(updates, mf_get(*state, "nu"), t->number[0], 2);
     *state = mf_dict("count", count, "nu", nu);
-    return mf_tree_map(mf_closure(rms_leaf, &r), updates, t->flag[1] ? corrected(nu, t->number[0], count) : nu);
+    return mf_tree_map(mf_closure(rms_leaf, &r), updates, t->flag[1] ? mf_moment_corrected(nu, t->number[0], count) : nu);
 }
 
 static mf_value stddev_update(const mf_transformation *t, mf_value updates, mf_value *state, mf_value params)
@@ -120,11 +75,11 @@ static mf_value stddev_update(const mf_transformation *t, mf_value updates, mf_v
     root r = { t->number[1], t->flag[0] };
     double decay = t->number[0];
     mf_value count = mf_count_after(mf_get(*state, "count"));
-    mf_value mu = update_moment(updates, mf_get(*state, "mu"), decay, 1), nu = update_moment(updates, mf_get(*state, "nu"), decay, 2);
+    mf_value mu = mf_moment_after(updates, mf_get(*state, "mu"), decay, 1), nu = mf_moment_after(updates, mf_get(*state, "nu"), decay, 2);
     *state = mf_dict("count", count, "mu", mu, "nu", nu);
     if (!t->flag[1])
         return mf_tree_map(mf_closure(stddev_leaf, &r), updates, mu, nu);
-    return mf_tree_map(mf_closure(stddev_leaf, &r), updates, corrected(mu, decay, count), corrected(nu, decay, count));
+    return mf_tree_map(mf_closure(stddev_leaf, &r), updates, mf_moment_corrected(mu, decay, count), mf_moment_corrected(nu, decay, count));
 }
 
 static const mf_transformation_rule rms_rule = { "scale_by_rms", "count, nu", .init = rms_init, .update = rms_update };
@@ -153,7 +108,10 @@ mf_optimizer mf_scale_by_stddev_opt(const mf_scale_by_rms_options *o)
 
 /* ---- rss. number: initial_accumulator_value, eps */
 
-static mf_value rss_init(const mf_transformation *t, mf_value params) { return mf_dict("sum_of_squares", full(params, t->number[0])); }
+static mf_value rss_init(const mf_transformation *t, mf_value params)
+{
+    return mf_dict("sum_of_squares", mf_filled_like(params, t->number[0]));
+}
 
 static mf_value plus_square(mf_value g, mf_value sum) { return mf_add(mf_square(g), sum); }
 static mf_value rss_leaf(void *eps, mf_value g, mf_value sum)
@@ -193,8 +151,8 @@ static mf_value sign_leaf(mf_value x) { return mf_sign(x); }
 static mf_value lion_update(const mf_transformation *t, mf_value updates, mf_value *state, mf_value params)
 {
     (void)params;
-    mf_value mu = mf_get(*state, "mu"), mixed = update_moment(updates, mu, t->number[0], 1);
-    mf_value next = mf_tree_in(update_moment(updates, mu, t->number[1], 1), t->dtype);
+    mf_value mu = mf_get(*state, "mu"), mixed = mf_moment_after(updates, mu, t->number[0], 1);
+    mf_value next = mf_tree_in(mf_moment_after(updates, mu, t->number[1], 1), t->dtype);
     *state = mf_dict("count", mf_count_after(mf_get(*state, "count")), "mu", next);
     return mf_tree_map(sign_leaf, mixed);
 }
@@ -289,9 +247,9 @@ static mf_value ema_init(const mf_transformation *t, mf_value params)
 static mf_value ema_update(const mf_transformation *t, mf_value updates, mf_value *state, mf_value params)
 {
     (void)params;
-    mf_value count = mf_count_after(mf_get(*state, "count")), ema = update_moment(updates, mf_get(*state, "ema"), t->number[0], 1);
+    mf_value count = mf_count_after(mf_get(*state, "count")), ema = mf_moment_after(updates, mf_get(*state, "ema"), t->number[0], 1);
     *state = mf_dict("count", count, "ema", mf_tree_in(ema, t->dtype));
-    return t->flag[0] ? corrected(ema, t->number[0], count) : ema;
+    return t->flag[0] ? mf_moment_corrected(ema, t->number[0], count) : ema;
 }
 
 static const mf_transformation_rule ema_rule = { "ema", "count, ema", .init = ema_init, .update = ema_update };

@@ -185,7 +185,9 @@ static bool has_key(const char *keys, const char *key)
 /* The keys of a flat chain's state, in sorted order. */
 static void flat_keys(const mf_transformation *t, char *keys, size_t size)
 {
-    static const char *const all[] = { "count", "ema", "mu", "nu", "sum_of_squares", "trace" };
+    static const char *const all[] = {
+        "count", "e_g", "e_x", "ema", "mu", "nu", "nu_max", "sum_of_squares", "trace", "v", "v_col", "v_row"
+    };
     *keys = 0;
     for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
         bool has = k == 0;
@@ -272,6 +274,31 @@ mf_value(mf_apply_updates)(mf_value params, mf_value updates)
 {
     MF_LAYER;
     return mf_tree_map(apply_leaf, params, updates);
+}
+
+static mf_value mixed_leaf(void *step_size, mf_value new_leaf, mf_value old_leaf)
+{
+    mf_value s = *(mf_value *)step_size;
+    s = mf_weak_type_of(s) ? s : mf_astype(s, mf_dtype_of(old_leaf));
+    return mf_add(mf_mul(new_leaf, s), mf_mul(old_leaf, mf_sub(1, s)));
+}
+
+mf_value(mf_incremental_update)(mf_value new_tensors, mf_value old_tensors, mf_value step_size)
+{
+    MF_LAYER;
+    return mf_tree_map(mf_closure(mixed_leaf, &step_size), new_tensors, old_tensors);
+}
+
+static mf_value either_leaf(void *is_due, mf_value new_leaf, mf_value old_leaf)
+{
+    return mf_where(*(mf_value *)is_due, new_leaf, old_leaf);
+}
+
+mf_value(mf_periodic_update)(mf_value new_tensors, mf_value old_tensors, mf_value steps, mf_value update_period)
+{
+    MF_LAYER;
+    mf_value is_due = mf_equal(mf_remainder(steps, update_period), 0);
+    return mf_tree_map(mf_closure(either_leaf, &is_due), new_tensors, old_tensors);
 }
 
 mf_value(mf_optim_update)(mf_optimizer handle, mf_value grads, mf_value *opt_state, mf_value params)

@@ -36,6 +36,8 @@ struct mf_transformation {
 /* Interns *t with these parts appended. Returns a transformation that fails with MF_ERROR_MEMORY if memory runs out; 0 in the child of a
  * fork. */
 mf_optimizer mf_transformation_make(const mf_transformation *t, const mf_optimizer *parts, int count);
+/* A flat chain of those parts, at most 8, that are set. */
+mf_optimizer mf_flat_chain(const char *name, const mf_optimizer *given, int given_count);
 /* A transformation that fails with this message when it is used. */
 mf_optimizer mf_transformation_wrong(const char *format, ...) __attribute__((format(printf, 1, 2)));
 mf_optimizer mf_transformation_no_memory(void);

@@ -35,7 +35,7 @@ typedef struct named {
     mf_optimizer o;
 } named;
 
-enum { ALL = 30 };
+enum { ALL = 46 };
 
 static int optimizers(named *all)
 {
@@ -73,6 +73,23 @@ static int optimizers(named *all)
         { "frozen", mf_multi_transform(in_b, mf_set_to_zero(), mf_everything(), mf_adam(0.01)) },
         { "multi_steps", mf_multi_steps(mf_adam(0.01), 4) },
         { "apply_if_finite_at_inf", mf_apply_if_finite(mf_adam(0.01), 5) },
+        { "adamax", mf_adamax(0.01) },
+        { "adamax_decay", mf_adamax(0.01, .weight_decay = 0.05, .mask = kernels) },
+        { "adabelief", mf_adabelief(0.01) },
+        { "adabelief_nesterov", mf_adabelief(0.01, 0.8, 0.99, 1e-6, .eps_root = 1e-6, .nesterov = true) },
+        { "radam", mf_radam(0.01) },
+        { "radam_nesterov", mf_radam(0.01, 0.8, 0.95, 1e-6, .eps_root = 1e-5, .threshold = 4.5, .nesterov = true) },
+        { "amsgrad", mf_amsgrad(.schedule = warm, .b1 = 0.8, .b2 = 0.9) },
+        { "yogi", mf_yogi(0.01) },
+        { "adadelta", mf_adadelta(0.5, .weight_decay = 0.01, .mask = kernels) },
+        { "adafactor", mf_adafactor(0.01) },
+        { "adafactor_factored", mf_adafactor(.schedule = warm, .min_dim_size_to_factor = 2, .decay_rate = 0.7, .clipping_threshold = 0.5,
+                                             .momentum = 0.9, .weight_decay_rate = 0.01, .mask = kernels) },
+        { "adafactor_plain", mf_adafactor(0.01, .no_multiply_by_parameter_scale = true, .clipping_threshold = 0, .no_factored = true) },
+        { "lars", mf_lars(0.1, 0.01, .trust_coefficient = 0.05, .mask = kernels) },
+        { "clip_by_block_rms", mf_chain(mf_clip_by_block_rms(0.25), mf_sgd(0.01)) },
+        { "adaptive_grad_clip", mf_chain(mf_adaptive_grad_clip(0.1, 0.01), mf_sgd(0.01)) },
+        { "zero_nans_at_inf", mf_chain(mf_scale_by_sign(), mf_add_decayed_weights(0.01), mf_zero_nans(), mf_sgd(0.01)) },
     };
     _Static_assert(sizeof made / sizeof *made == ALL, "as many as are asked for");
     memcpy(all, made, sizeof made);
@@ -198,5 +215,35 @@ TEST(schedules_as_optax)
     check_schedule("exponential_staircase",
                    mf_exponential_decay(0.1, 10, 0.5, .transition_begin = 5, .staircase = true, .end_value = 0.001));
     check_schedule("exponential_up", mf_exponential_decay(0.1, 10, 1.5, .end_value = 0.75));
+    mf_function warm = mf_warmup_cosine_decay_schedule(0.0, 0.02, 10, 100, .end_value = 0.001);
+    mf_function first = mf_join_schedules(mf_linear_schedule(0.1, 0.5, 10), 10, mf_constant_schedule(0.25));
+    check_schedule("joined", mf_join_schedules(first, 20, warm));
+    check_schedule("warmup_constant", mf_warmup_constant_schedule(0.1, 0.5, 20));
+    check_schedule("warmup_exponential", mf_warmup_exponential_decay_schedule(0.01, 0.1, 10, 20, 0.5, .transition_begin = 5,
+                                                                              .staircase = true, .end_value = 0.001));
+    check_schedule("linear_onecycle", mf_linear_onecycle_schedule(100, 0.5));
+    check_schedule("cosine_onecycle", mf_cosine_onecycle_schedule(100, 0.5, .pct_start = 0.2, .div_factor = 10, .final_div_factor = 100));
     check_schedule("piecewise", mf_piecewise_constant_schedule(1.0, 10, 0.5, 50, 0.1, 20, 0.25));
+}
+
+/* ---- copies that follow */
+TEST(target_networks)
+{
+    MF_SCOPE;
+    mf_value now = mf_dict("w", mf_array(MF_F32, MF_SHAPE(2), 1, 2)), old = mf_dict("w", mf_array(MF_F32, MF_SHAPE(2), 3, 6));
+    CHECK_STR(mf_str(mf_get(mf_incremental_update(now, old, 0.25), "w")), "[2.5 5. ]");
+    CHECK_STR(mf_str(mf_get(mf_incremental_update(now, old, mf_scalar(0.25, MF_F32)), "w")), "[2.5 5. ]");
+    CHECK_STR(mf_str(mf_get(mf_periodic_update(now, old, 6, 3), "w")), "[1. 2.]");
+    CHECK_STR(mf_str(mf_get(mf_periodic_update(now, old, 7, 3), "w")), "[3. 6.]");
+}
+
+TEST(wrong_options)
+{
+    MF_SCOPE;
+    mf_value params = mf_array(MF_F32, MF_SHAPE(2), 1, 2);
+    CHECK_CONTAINS(mf_error(mf_optim_init(mf_adafactor(.min_dim_size_to_factor = -1), params)), "adafactor: min_dim_size_to_factor");
+    CHECK_CONTAINS(mf_error(mf_call(mf_linear_onecycle_schedule(0, 0.5), 1)), "onecycle_schedule: transition_steps is 0");
+    mf_optimizer clip = mf_adaptive_grad_clip(0.1);
+    mf_value wide = mf_ones(MF_SHAPE(1, 2, 1, 2, 1, 1), MF_F32), state = mf_optim_init(clip, wide);
+    CHECK_CONTAINS(mf_error(mf_optim_update(clip, wide, &state, wide)), "adaptive_grad_clip: parameters have at most 5 dimensions, not 6");
 }

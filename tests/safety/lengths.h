@@ -293,6 +293,8 @@ static mf_module attention(void) { return mf_nn_multi_head_attention(mf_random_s
     X(handle_of(mf_module_n("m", (mf_fm)called, 1, (mf_node_[]){ mf_node_name("k"), mf_node_int(1) }, 2 * n).handle))                     \
     X(mf_optim_init(mf_chain_n((mf_optimizer[]){ mf_sgd() }, n), one[0]))                                                                 \
     X(mf_optim_init(mf_multi_transform_n(frozen(), 2 * n), one[0]))                                                                       \
+    X(mf_optim_init(mf_adafactor(.min_dim_size_to_factor = n), vector()))                                                                 \
+    X(mf_call(mf_join_schedules(mf_constant_schedule(1), n, mf_constant_schedule(2)), 3))                                                 \
     X(mf_call(mf_piecewise_constant_schedule_n(0.5, (double[]){ 1, 0.5 }, 2 * n), 3))                                                     \
     X(mf_module_split_n(affine(), (mf_filter[]){ mf_everything() }, n))                                                                   \
     X(handle_of(mf_module_merge_n(affine(), (mf_value[]){ mf_dict("k", 1) }, n).handle))                                                  \
