@@ -82,6 +82,10 @@ typedef struct mf_eigh_options {
 } mf_eigh_options;
 mf_value mf_eigh(mf_value a);
 mf_value mf_eigh_opt(mf_value a, const mf_eigh_options *o);
+/* (..., n, n) -> (..., n): np.linalg.eigvalsh: the eigenvalues of eigh alone, ascending */
+mf_value mf_eigvalsh(mf_value a);
+/* (..., m, n) -> (..., min(m, n)): np.linalg.svdvals: the singular values alone, descending */
+mf_value mf_svdvals(mf_value a);
 /* ---- solving */
 /* (..., n, n), (..., n, k) -> (..., n, k): the x of a x = b; b may also be a vector, (n) */
 mf_value mf_solve(mf_value a, mf_value b);
@@ -111,7 +115,10 @@ typedef struct mf_lstsq_options {
 } mf_lstsq_options;
 mf_value mf_lstsq_opt(mf_value a, mf_value b, const mf_lstsq_options *o);
 
-/* ---- powers and rank */
+/* ---- products, powers and rank */
+/* arrays -> (m, n): np.linalg.multi_dot: the matrix product of 2 to 16 matrices, in the order with
+ * the fewest multiplications; the first and the last may be vectors */
+mf_value mf_multi_dot(mf_value arrays);
 /* (..., n, n) -> (..., n, n): a^n, by repeated squaring; of a negative n that of the inverse */
 mf_value mf_matrix_power(mf_value a, int n);
 /* (..., n, n) -> (..., n, n): jax.scipy.linalg.expm: the matrix exponential, by scaling and
@@ -125,6 +132,10 @@ typedef struct mf_matrix_rank_options {
 } mf_matrix_rank_options;
 mf_value mf_matrix_rank(mf_value a);
 mf_value mf_matrix_rank_opt(mf_value a, const mf_matrix_rank_options *o);
+
+/* (..., m, n) -> (...): np.linalg.cond: the greatest singular value over the least; with ord 1, -1,
+ * INFINITY or -INFINITY the norm times that of the inverse, of ord -2 the reciprocal */
+mf_value mf_linalg_cond(mf_value a, double ord MF_DEFAULT_(0));
 
 /* ---- norms */
 /* (...) -> (...): np.linalg.norm: without the axes, or with .keepdims with size 1 there. axis:

@@ -145,6 +145,9 @@ mf_value mf_angle(mf_value x);
  * high] */
 mf_value mf_where(mf_value c, mf_value a, mf_value b);
 mf_value mf_clip(mf_value x, mf_value low, mf_value high);
+/* conditions, choices, () -> (...): lists of equal length: each element is that of the first choice
+ * whose condition is true, or otherwise `otherwise` (JAX's default: 0) */
+mf_value mf_select(mf_value conditions, mf_value choices, mf_value otherwise);
 
 /* ---- shape. The elements stay the same, in row-major order; they are copied only where needed. */
 /* (...) -> shape: one dimension may be -1, and is computed from the others */
@@ -189,6 +192,10 @@ mf_value mf_diff(mf_value x, int n MF_DEFAULT_(1), int axis MF_DEFAULT_(-1));
 /* (n) -> (n + |k|, n + |k|), or (m, n) -> (d): a matrix with x on its k-th diagonal, or the k-th
  * diagonal of a matrix */
 mf_value mf_diag(mf_value x, int k MF_DEFAULT_(0));
+/* (..., m, ..., n, ...) -> (..., d): np.diagonal: the diagonal number `offset` of the matrices along
+ * two axes */
+mf_value mf_diagonal(mf_value x, int offset MF_DEFAULT_(0), int axis1 MF_DEFAULT_(0),
+                     int axis2 MF_DEFAULT_(1));
 /* parts -> list: for vectors (m), (n), ... one array of shape (m, n, ...) each if ij (NumPy's
  * "ij"), else (n, m, ...) ("xy", NumPy's default) */
 mf_value mf_meshgrid(mf_value parts, bool ij);
@@ -216,6 +223,10 @@ mf_value mf_rot90(mf_value x, int k MF_DEFAULT_(1));
 /* -> (rows, columns): ones on and below diagonal number k, zeros above; f32 by default */
 mf_value mf_tri(int64_t rows, int64_t columns, int k MF_DEFAULT_(0),
                 mf_dtype dtype MF_DEFAULT_({}));
+/* -> tuple of (count), (count): i32: the rows and columns of the elements of a (rows, columns)
+ * matrix on and below diagonal number k, or on and above it */
+mf_value mf_tril_indices(int64_t rows, int64_t columns, int k MF_DEFAULT_(0));
+mf_value mf_triu_indices(int64_t rows, int64_t columns, int k MF_DEFAULT_(0));
 /* (...) -> tuple of (...): row-major positions in an array of that shape become one index for each
  * dimension, and back. A negative position counts from the end, and one beyond either end is clipped,
  * as in JAX; the way back checks no bounds */
@@ -249,6 +260,11 @@ mf_value mf_einsum_n(const char *subscripts, const mf_value *operands, int count
 mf_value mf_kron(mf_value a, mf_value b);
 /* (..., 3), (..., 3) -> (..., 3): the cross product */
 mf_value mf_cross(mf_value a, mf_value b);
+/* (..., n), (..., n) -> (...): sums conj(a) b over an axis; (..., m, n), (..., n) -> (..., m): of
+ * matrices with vectors; (..., m), (..., m, n) -> (..., n): of conjugated vectors with matrices */
+mf_value mf_vecdot(mf_value a, mf_value b, int axis MF_DEFAULT_(-1));
+mf_value mf_matvec(mf_value a, mf_value b);
+mf_value mf_vecmat(mf_value a, mf_value b);
 /* (m, n, ...) -> (...): the sum of x[i, i] */
 mf_value mf_trace(mf_value x);
 
@@ -381,6 +397,9 @@ mf_value mf_cummin(mf_value x, mf_axis axis MF_DEFAULT_(0));
 mf_value mf_cummin_opt(mf_value x, const mf_cumulative_options *o);
 mf_value mf_cumlogsumexp(mf_value x, mf_axis axis MF_DEFAULT_(0));
 mf_value mf_cumlogsumexp_opt(mf_value x, const mf_cumulative_options *o);
+/* x -> x: cumsum and cumprod with NaN taken as 0 and 1 */
+mf_value mf_nancumsum(mf_value x, mf_axis axis MF_DEFAULT_(MF_ALL));
+mf_value mf_nancumprod(mf_value x, mf_axis axis MF_DEFAULT_(MF_ALL));
 
 /* ---- sorting and searching. x -> x: along the last axis by default; MF_ALL sorts the raveled x
  * and gives (n) */
@@ -408,6 +427,13 @@ mf_value mf_unique_opt(mf_value x, int64_t size, const mf_unique_options *o);
 /* (...) -> tuple of (size): the indices, one array for each dimension, of the first `size` elements
  * that are not 0; filled up with 0 */
 mf_value mf_nonzero(mf_value x, int64_t size);
+/* (...) -> (size, rank): the same indices, one row for each element; (...) -> (size): in the raveled
+ * array */
+mf_value mf_argwhere(mf_value x, int64_t size);
+mf_value mf_flatnonzero(mf_value x, int64_t size);
+/* keys -> x: i32: the positions that sort by the last of several keys of one shape, where that is
+ * equal by the one before, and so on; stable. A list, or the rows of an array */
+mf_value mf_lexsort(mf_value keys, mf_axis axis MF_DEFAULT_(-1));
 
 /* ---- sampled functions, polynomials */
 /* (...), (n), (n) -> (...): np.interp: the piecewise linear function through the points (xp, fp),
@@ -427,11 +453,46 @@ mf_value mf_trapezoid_opt(mf_value y, const mf_trapezoid_options *o);
 /* (..., n, ...) -> (..., n, ...): np.gradient: central differences divided by the spacing,
  * one-sided at both ends; of several axes (MF_ALL: each) a list */
 mf_value mf_gradient(mf_value x, double spacing MF_DEFAULT_(1), mf_axis axis MF_DEFAULT_(MF_ALL));
+/* x -> x: np.unwrap: jumps between neighbours of half a period or more are undone by whole periods */
+mf_value mf_unwrap(mf_value x, double period MF_DEFAULT_(6.283185307179586),
+                   int axis MF_DEFAULT_(-1));
+/* -> (count): f32: base^y for evenly spaced y from start to stop (.base: 10 by default); from start
+ * to stop with one quotient between neighbours (MF_ERROR_ARGUMENT if their signs differ) */
+typedef struct mf_logspace_options {
+    double base;
+    mf_dtype dtype;
+    bool exclude_endpoint;
+    mf_reserved reserved_;
+} mf_logspace_options;
+mf_value mf_logspace(double start, double stop, int64_t count);
+mf_value mf_logspace_opt(double start, double stop, int64_t count, const mf_logspace_options *o);
+mf_value mf_geomspace(double start, double stop, int64_t count);
+/* -> (count): f32: NumPy's symmetric windows, which fall from 1 in the middle: 0.5 + 0.5 cos,
+ * 0.54 + 0.46 cos, 0.42 + 0.5 cos + 0.08 cos(2 ...), a triangle, and i0(beta sqrt(1 - t^2)) */
+mf_value mf_hanning(int64_t count);
+mf_value mf_hamming(int64_t count);
+mf_value mf_blackman(int64_t count);
+mf_value mf_bartlett(int64_t count);
+mf_value mf_kaiser(int64_t count, double beta);
 /* (n), (...) -> (...): p[0] x^(n-1) + ... + p[n-1] */
 mf_value mf_polyval(mf_value p, mf_value x);
 /* (n), (n) or (n, k) -> (degree + 1) or (degree + 1, k): np.polyfit: the coefficients for
  * mf_polyval, highest power first, that minimise the sum of the squares of polyval(p, x) - y */
 mf_value mf_polyfit(mf_value x, mf_value y, int64_t degree);
+/* (n) -> (n + 1): np.poly: the coefficients of the polynomial with these zeros and 1 in front;
+ * floats; of no zeros the number 1 */
+mf_value mf_poly(mf_value seq_of_zeros);
+/* (m), (n) -> (max(m, n)): the sum and the difference; (m), (n) -> (m + n - 1): the product, floats.
+ * Leading zeros stay */
+mf_value mf_polyadd(mf_value a1, mf_value a2);
+mf_value mf_polysub(mf_value a1, mf_value a2);
+mf_value mf_polymul(mf_value a1, mf_value a2);
+/* (m), (n) -> tuple of (max(m - n + 1, 1)), (m): the quotient, and the remainder with its leading
+ * zeros, as in JAX; floats */
+mf_value mf_polydiv(mf_value u, mf_value v);
+/* (n) -> (n - m), or (n + m): the m-th derivative, and the m-th integral with constants 0; floats */
+mf_value mf_polyder(mf_value p, int m MF_DEFAULT_(1));
+mf_value mf_polyint(mf_value p, int m MF_DEFAULT_(1));
 /* (n) -> (n, .columns): the powers of each x, from .columns - 1 down to 0, or with .increasing from
  * 0 up; n columns by default */
 typedef struct mf_vander_options {

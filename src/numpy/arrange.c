@@ -1,4 +1,4 @@
-/* Rearranging elements: tile, repeat, roll, diff, diag, trace, meshgrid.
+/* Rearranging elements: tile, repeat, roll, diff, diag, diagonal, trace, meshgrid; tril_indices, triu_indices.
  * Invariant: shifts, counts and offsets are C numbers, so every result has a static shape. */
 #include "numpy/axis.h"
 
@@ -103,6 +103,41 @@ mf_value(mf_diag)(mf_value x, int k)
     int64_t n = shape.dims[0] + (k < 0 ? -(int64_t)k : k);
     mf_value zeros = mf_zeros(MF_SHAPE(n * n), mf_dtype_of(x));
     return mf_reshape(mf_index_update(zeros, places(shape.dims[0], n, k), x), MF_SHAPE(n, n));
+}
+
+mf_value(mf_diagonal)(mf_value x, int offset, int axis1, int axis2)
+{
+    MF_LAYER;
+    int first = numpy_axis(&x, axis1, "diagonal"), second = first < 0 ? -1 : numpy_axis(&x, axis2, "diagonal");
+    if (second < 0)
+        return x;
+    if (first == second)
+        return mf_make_error(MF_ERROR_AXIS, "diagonal: two axes are needed, not axis %d twice", first);
+    x = mf_moveaxis(x, first, 0); /* moves the axes in front of it back by one */
+    return mf_moveaxis(diagonal(mf_moveaxis(x, second < first ? second + 1 : second, 1), offset), 0, -1);
+}
+
+/* ---- the places of a triangle */
+static mf_value triangle(mf_value mask, int64_t rows, int64_t columns, int64_t k, bool upper)
+{
+    int64_t lower = 0; /* the number of elements on diagonal k and below */
+    for (int64_t i = 0; i < rows && !mf_is_error(mask); i++)
+        lower += i + k + 1 < 0 ? 0 : i + k + 1 > columns ? columns : i + k + 1;
+    return mf_nonzero(upper ? mf_logical_not(mask) : mask, upper ? rows * columns - lower : lower);
+}
+
+mf_value(mf_tril_indices)(int64_t rows, int64_t columns, int k)
+{
+    MF_LAYER;
+    return triangle(mf_tri(rows, columns, k, MF_BOOL), rows, columns, k, false);
+}
+
+mf_value(mf_triu_indices)(int64_t rows, int64_t columns, int k)
+{
+    MF_LAYER;
+    if (k == INT32_MIN)
+        k++;
+    return triangle(mf_tri(rows, columns, k - 1, MF_BOOL), rows, columns, (int64_t)k - 1, true);
 }
 
 mf_value(mf_trace)(mf_value x)

@@ -1,4 +1,4 @@
-/* Matrix functions: matrix_power, expm, matrix_rank.
+/* Matrix functions: matrix_power, expm, matrix_rank, eigvalsh, svdvals, linalg_cond, multi_dot.
  * Invariant: they are composed of matmul, solve and svd, and get their derivatives from these. */
 #include "numpy/floats.h"
 
@@ -98,3 +98,90 @@ mf_value mf_matrix_rank_opt(mf_value a, const mf_matrix_rank_options *o)
 }
 
 mf_value(mf_matrix_rank)(mf_value a) { return mf_matrix_rank_opt(a, NULL); }
+
+/* ---- values of factorisations */
+mf_value(mf_eigvalsh)(mf_value a)
+{
+    MF_LAYER;
+    mf_value found = mf_eigh(a);
+    return mf_is_error(found) ? found : mf_get(found, 0);
+}
+
+mf_value(mf_svdvals)(mf_value a)
+{
+    MF_LAYER;
+    return mf_svd(a, .compute_uv = false);
+}
+
+/* The norm of the matrix times that of its inverse; of order 2 and -2 the quotient of the extreme singular values. */
+mf_value(mf_linalg_cond)(mf_value a, double ord)
+{
+    MF_LAYER;
+    if (mf_ndim(a) < 2)
+        return mf_is_error(a) ? a : mf_make_error(MF_ERROR_SHAPE, "linalg_cond: a matrix needs two dimensions, not %d", mf_ndim(a));
+    if (ord == 0 || ord == 2 || ord == -2) {
+        mf_value s = mf_svdvals(a);
+        mf_value most = mf_get(mf_moveaxis(s, -1, 0), 0), least = mf_get(mf_moveaxis(s, -1, 0), mf_dim(s, -1) - 1);
+        return ord == -2 ? mf_div(least, most) : mf_div(most, least);
+    }
+    if (!is_square(a))
+        return no_square(a, "linalg_cond");
+    return mf_mul(mf_norm(a, mf_axes(-2, -1), .ord = ord), mf_norm(mf_inv(a), mf_axes(-2, -1), .ord = ord));
+}
+
+/* ---- multi_dot: in the order with the fewest multiplications */
+enum { FACTORS = 16 };
+
+typedef struct product_order {
+    int64_t rows[FACTORS + 1]; /* matrix i has rows[i] rows and rows[i + 1] columns */
+    int cut[FACTORS][FACTORS]; /* after which matrix the product of i to j is divided */
+    double cost[FACTORS][FACTORS];
+} product_order;
+
+static void find_order(product_order *p, int count)
+{
+    for (int length = 1; length < count; length++)
+        for (int i = 0; i + length < count; i++) {
+            int j = i + length;
+            p->cost[i][j] = (double)INFINITY;
+            for (int k = i; k < j; k++) {
+                double size = (double)p->rows[i] * (double)p->rows[k + 1] * (double)p->rows[j + 1];
+                double cost = p->cost[i][k] + p->cost[k + 1][j] + size;
+                if (cost < p->cost[i][j]) {
+                    p->cost[i][j] = cost;
+                    p->cut[i][j] = k;
+                }
+            }
+        }
+}
+
+static mf_value product_of(const product_order *p, mf_value arrays, int i, int j)
+{
+    if (i == j)
+        return mf_get(arrays, i);
+    int k = p->cut[i][j];
+    return mf_matmul(product_of(p, arrays, i, k), product_of(p, arrays, k + 1, j));
+}
+
+mf_value(mf_multi_dot)(mf_value arrays)
+{
+    MF_LAYER;
+    int count = mf_len(arrays);
+    product_order p = { .rows = { 0 } };
+    if (mf_is_error(arrays) || count < 2 || count > FACTORS)
+        return mf_is_error(arrays) ? arrays
+                                   : mf_make_error(MF_ERROR_ARGUMENT, "multi_dot: 2 to %d arrays are needed, not %d", FACTORS, count);
+    for (int i = 0; i < count; i++) {
+        mf_value a = mf_get(arrays, i);
+        bool end = i == 0 || i == count - 1;
+        if (mf_is_error(a))
+            return a;
+        if (mf_ndim(a) != 2 && !(end && mf_ndim(a) == 1))
+            return mf_make_error(MF_ERROR_SHAPE, "multi_dot: array %d has %d dimensions; matrices are needed, and vectors at the ends", i,
+                                 mf_ndim(a));
+        p.rows[i] = i == 0 && mf_ndim(a) == 1 ? 1 : mf_dim(a, 0);
+        p.rows[i + 1] = i > 0 && mf_ndim(a) == 1 ? 1 : mf_dim(a, -1);
+    }
+    find_order(&p, count);
+    return product_of(&p, arrays, 0, count - 1);
+}

@@ -1,6 +1,6 @@
-/* Searching: searchsorted, isin, unique, nonzero.
+/* Searching and sorting: searchsorted, isin, unique, unique_all, nonzero, argwhere, flatnonzero, lexsort.
  * Invariant: results whose number depends on the data have the size that the caller gives; searchsorted orders NaN last, as sort does. */
-#include <manyfold.h>
+#include "numpy/axis.h"
 
 /* ---- searchsorted: binary search, one round for every bit of the length */
 
@@ -82,4 +82,38 @@ mf_value(mf_nonzero)(mf_value x, int64_t size)
     for (int i = 0; i < shape.rank; i++)
         places[i] = gathered(mf_ravel(mf_iota(MF_I32, shape, i)), chosen, size, mf_scalar(0, MF_I32));
     return mf_tuple_n(places, shape.rank);
+}
+
+mf_value(mf_argwhere)(mf_value x, int64_t size)
+{
+    MF_LAYER;
+    mf_value places = mf_nonzero(x, size);
+    return mf_is_error(places) ? places : mf_stack(places, -1);
+}
+
+mf_value(mf_flatnonzero)(mf_value x, int64_t size)
+{
+    MF_LAYER;
+    mf_value places = mf_nonzero(mf_ravel(x), size);
+    return mf_is_error(places) ? places : mf_get(places, 0);
+}
+
+/* Sorts by one key after the other, stably, so that the last one decides. */
+mf_value(mf_lexsort)(mf_value keys, mf_axis axis)
+{
+    MF_LAYER;
+    bool many = mf_kind_of(keys) == MF_KIND_LIST || mf_kind_of(keys) == MF_KIND_TUPLE;
+    int64_t count = many ? mf_len(keys) : mf_ndim(keys) > 0 ? mf_dim(keys, 0) : 0;
+    if (mf_is_error(keys) || count < 1)
+        return mf_is_error(keys) ? keys : mf_make_error(MF_ERROR_ARGUMENT, "lexsort: at least one key is needed");
+    mf_value key = mf_get(keys, 0);
+    int at = numpy_axis(&key, axis, "lexsort");
+    if (at < 0)
+        return key;
+    mf_value order = mf_argsort(key, at);
+    for (int64_t i = 1; i < count; i++) {
+        key = axis == MF_ALL ? mf_ravel(mf_get(keys, i)) : mf_get(keys, i);
+        order = mf_take_along_axis(order, mf_argsort(mf_take_along_axis(key, order, at), at), at);
+    }
+    return order;
 }

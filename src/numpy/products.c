@@ -1,4 +1,4 @@
-/* NumPy's products: outer, inner, vdot, tensordot, kron, cross. einsum is in einsum.c; dot and matmul wrap primitives.
+/* NumPy's products: outer, inner, vdot, tensordot, kron, cross, vecdot, matvec, vecmat. einsum is in einsum.c; dot and matmul wrap primitives.
  * Invariant: each is one dot_general and gets its gradients and batching from it; kron and cross are elementwise products. */
 #include <manyfold.h>
 
@@ -65,4 +65,22 @@ mf_value(mf_cross)(mf_value a, mf_value b)
     if (mf_ndim(a) < 1 || mf_ndim(b) < 1 || mf_dim(a, -1) != 3 || mf_dim(b, -1) != 3)
         return mf_make_error(MF_ERROR_SHAPE, "cross: the last dimensions must have size 3");
     return mf_sub(mf_mul(mf_roll(a, -1, -1), mf_roll(b, -2, -1)), mf_mul(mf_roll(a, -2, -1), mf_roll(b, -1, -1)));
+}
+
+mf_value(mf_vecdot)(mf_value a, mf_value b, int axis)
+{
+    MF_LAYER;
+    return mf_sum(mf_mul(mf_conj(a), b), .axis = axis);
+}
+
+mf_value(mf_matvec)(mf_value a, mf_value b)
+{
+    MF_LAYER;
+    return mf_squeeze(mf_matmul(a, mf_expand_dims(b, -1)), -1);
+}
+
+mf_value(mf_vecmat)(mf_value a, mf_value b)
+{
+    MF_LAYER;
+    return mf_squeeze(mf_matmul(mf_expand_dims(mf_conj(a), -2), b), -2);
 }

@@ -1,7 +1,9 @@
-/* Sampled functions and polynomials: interp, trapezoid, gradient, polyval, polyfit, vander, convolve, correlate.
+/* Sampled functions: interp, trapezoid, gradient, unwrap, convolve, correlate; logspace, geomspace, and windows.
  * Invariant: sums over neighbours and windows are composed of slices or one convolution, and get their gradients from these. */
 #include "numpy/axis.h"
 #include "numpy/floats.h"
+
+#include <math.h>
 
 /* Linear interpolation between the two samples around x; constant beyond the first and the last. */
 mf_value(mf_interp)(mf_value x, mf_value xp, mf_value fp)
@@ -72,50 +74,82 @@ mf_value(mf_gradient)(mf_value x, double spacing, mf_axis axis)
     return at.count > 1 ? mf_list_n(each, at.count) : each[0];
 }
 
-/* ---- polynomials */
-mf_value(mf_polyval)(mf_value p, mf_value x)
+/* Jumps of half a period or more are taken for jumps by whole periods, which are undone. */
+mf_value(mf_unwrap)(mf_value x, double period, int axis)
 {
     MF_LAYER;
-    if (mf_ndim(p) != 1)
-        return mf_is_error(p) ? p : mf_make_error(MF_ERROR_SHAPE, "polyval: the coefficients must have one dimension, not %d", mf_ndim(p));
-    mf_value sum = mf_mul(mf_zeros_like(x), mf_zeros(MF_SHAPE0, mf_dtype_of(p)));
-    for (int64_t i = 0; i < mf_dim(p, 0); i++)
-        sum = mf_add(mf_mul(sum, x), mf_get(p, i));
-    return sum;
+    x = numpy_real_float(x, "unwrap");
+    int at = numpy_axis(&x, axis, "unwrap");
+    if (at < 0 || mf_dim(x, at) < 1)
+        return x;
+    double half = period / 2;
+    mf_value step = mf_diff(x, 1, at), rest = mf_sub(mf_remainder(mf_add(step, half), period), half);
+    rest = mf_where(mf_logical_and(mf_equal(rest, -half), mf_greater(step, 0)), half, rest);
+    mf_value undone = mf_where(mf_less(mf_abs(step), half), 0, mf_sub(rest, step));
+    mf_value first = mf_slice_in_dim(x, 0, 1, 1, at), later = mf_slice_in_dim(x, 1, MF_END, 1, at);
+    return mf_concatenate(mf_list(first, mf_add(later, mf_cumsum(undone, at))), at);
 }
 
-mf_value mf_vander_opt(mf_value x, const mf_vander_options *o)
+/* ---- numbers on a logarithmic scale, and windows */
+mf_value mf_logspace_opt(double start, double stop, int64_t count, const mf_logspace_options *o)
 {
     MF_LAYER;
-    if (mf_ndim(x) != 1)
-        return mf_is_error(x) ? x : mf_make_error(MF_ERROR_SHAPE, "vander: a vector is needed, not %d dimensions", mf_ndim(x));
-    int64_t columns = o && o->columns != MF_END ? o->columns : mf_dim(x, 0);
-    if (columns < 0)
-        return mf_make_error(MF_ERROR_ARGUMENT, "vander: the number of columns must not be negative, not %lld", (long long)columns);
-    mf_dtype d = mf_dtype_of(x); /* small integers stay as they are */
-    mf_value powers = mf_pow(mf_expand_dims(x, 1), mf_astype(mf_arange(columns, MF_I32), d > MF_BOOL && d < MF_F16 ? d : MF_I32));
-    return o && o->increasing ? powers : mf_flip(powers, 1);
+    double base = o && o->base != 0 ? o->base : 10;
+    mf_value power = mf_linspace(start, stop, count, .exclude_endpoint = o && o->exclude_endpoint);
+    return mf_astype(mf_pow(mf_scalar(base, mf_dtype_of(power)), power), o && o->dtype ? o->dtype : MF_F32);
 }
 
-mf_value(mf_vander)(mf_value x) { return mf_vander_opt(x, NULL); }
+mf_value(mf_logspace)(double start, double stop, int64_t count) { return mf_logspace_opt(start, stop, count, NULL); }
 
-/* Normalises the columns of the Vandermonde matrix, because powers of x differ by orders of magnitude. */
-mf_value(mf_polyfit)(mf_value x, mf_value y, int64_t degree)
+mf_value(mf_geomspace)(double start, double stop, int64_t count)
 {
     MF_LAYER;
-    x = numpy_float(x);
-    y = numpy_float(y);
-    if (mf_ndim(x) != 1 || mf_ndim(y) < 1 || mf_ndim(y) > 2 || mf_dim(x, 0) != mf_dim(y, 0) || mf_dim(x, 0) < 1)
-        return mf_is_error(x)   ? x
-               : mf_is_error(y) ? y
-                                : mf_make_error(MF_ERROR_SHAPE, "polyfit: a vector and as many rows are needed, not %s and %s",
-                                                mf_str(mf_shape_of(x)), mf_str(mf_shape_of(y)));
-    if (degree < 0 || degree == INT64_MAX)
-        return mf_make_error(MF_ERROR_ARGUMENT, "polyfit: the degree must be at least 0 and below 2^63 - 1, not %lld", (long long)degree);
-    mf_value powers = mf_vander(x, .columns = degree + 1);
-    mf_value length = mf_sqrt(mf_sum(mf_square(powers), 0)), safe = mf_where(mf_equal(length, 0), 1, length);
-    mf_value found = mf_lstsq(mf_div(powers, safe), y, .rcond = (double)mf_dim(x, 0) * numpy_epsilon(x));
-    return mf_is_error(found) ? found : mf_div(mf_get(found, 0), mf_ndim(y) == 1 ? safe : mf_expand_dims(safe, 1));
+    if (!(start * stop > 0))
+        return mf_make_error(MF_ERROR_ARGUMENT, "geomspace: the ends must have one sign and not be 0, not %g and %g", start, stop);
+    mf_value size = mf_exp(mf_linspace(log(fabs(start)), log(fabs(stop)), count));
+    return start < 0 ? mf_neg(size) : size;
+}
+
+/* The sum of c[k] cos(k phase). */
+static mf_value cosines(int64_t count, double c0, double c1, double c2)
+{
+    if (count == 1)
+        return mf_ones(MF_SHAPE(1), MF_F32);
+    mf_value phase = mf_linspace(0, 2 * M_PI, count), sum = mf_add(mf_mul(mf_cos(phase), c1), c0);
+    return c2 != 0 ? mf_add(sum, mf_mul(mf_cos(mf_mul(phase, 2)), c2)) : sum;
+}
+
+mf_value mf_hanning(int64_t count)
+{
+    MF_LAYER;
+    return cosines(count, 0.5, -0.5, 0);
+}
+
+mf_value mf_hamming(int64_t count)
+{
+    MF_LAYER;
+    return cosines(count, 0.54, -0.46, 0);
+}
+
+mf_value mf_blackman(int64_t count)
+{
+    MF_LAYER;
+    return cosines(count, 0.42, -0.5, 0.08);
+}
+
+mf_value mf_bartlett(int64_t count)
+{
+    MF_LAYER;
+    return count == 1 ? mf_ones(MF_SHAPE(1), MF_F32) : mf_sub(1, mf_abs(mf_linspace(-1, 1, count)));
+}
+
+mf_value mf_kaiser(int64_t count, double beta)
+{
+    MF_LAYER;
+    if (count == 1)
+        return mf_ones(MF_SHAPE(1), MF_F32);
+    mf_value inside = mf_maximum(mf_sub(1, mf_square(mf_linspace(-1, 1, count))), 0);
+    return mf_div(mf_i0(mf_mul(mf_sqrt(inside), beta)), mf_i0(mf_f(beta)));
 }
 
 /* ---- convolution of vectors */

@@ -407,13 +407,13 @@ static void activations_and_matrices(void)
     ROW(5e-6, "grad(lambda x: sum(gelu(x, approximate=False)))(F(-3, 0, 0.5, 3))", mf_call(mf_grad(gelu_sum), F(-3, 0, 0.5, 3)))
     ROW(2e-6, "(linalg.matrix_power(spread, 5), linalg.matrix_power(spread, -2), linalg.matrix_power(spread, 0))",
         mf_tuple(mf_matrix_power(spread(), 5), mf_matrix_power(spread(), -2), mf_matrix_power(spread(), 0)))
-        ROW(0, "(linalg.matrix_rank(spread), linalg.matrix_rank(grid - grid), linalg.matrix_rank(outer(F(1, 2), F(3, 4))))",
-            mf_tuple(mf_matrix_rank(spread()), mf_matrix_rank(mf_sub(grid(), grid())), mf_matrix_rank(mf_outer(F(1, 2), F(3, 4)))))
-            ROW(5e-6, "(expm(spread), expm(-9 * spread), expm(stack([spread, spread * 0])))",
-                mf_tuple(mf_expm(spread()), mf_expm(mf_mul(-9, spread())), mf_expm(mf_stack(mf_list(spread(), mf_mul(spread(), 0))))))
-                ROW(1e-12, "expm(D(10, 2.5, 2.5, 5).reshape(2, 2))", mf_expm(mf_reshape(D(10, 2.5, 2.5, 5), MF_SHAPE(2, 2))))
-                    ROW(1e-5, "grad(lambda x: sum(expm(x) * spread))(F(0, 3, -3, 0).reshape(2, 2))",
-                        mf_call(mf_grad(expm_sum), mf_reshape(F(0, 3, -3, 0), MF_SHAPE(2, 2))))
+    ROW(0, "(linalg.matrix_rank(spread), linalg.matrix_rank(grid - grid), linalg.matrix_rank(outer(F(1, 2), F(3, 4))))",
+        mf_tuple(mf_matrix_rank(spread()), mf_matrix_rank(mf_sub(grid(), grid())), mf_matrix_rank(mf_outer(F(1, 2), F(3, 4)))))
+    ROW(5e-6, "(expm(spread), expm(-9 * spread), expm(stack([spread, spread * 0])))",
+        mf_tuple(mf_expm(spread()), mf_expm(mf_mul(-9, spread())), mf_expm(mf_stack(mf_list(spread(), mf_mul(spread(), 0))))))
+    ROW(1e-12, "expm(D(10, 2.5, 2.5, 5).reshape(2, 2))", mf_expm(mf_reshape(D(10, 2.5, 2.5, 5), MF_SHAPE(2, 2))))
+    ROW(1e-5, "grad(lambda x: sum(expm(x) * spread))(F(0, 3, -3, 0).reshape(2, 2))",
+        mf_call(mf_grad(expm_sum), mf_reshape(F(0, 3, -3, 0), MF_SHAPE(2, 2))))
 }
 
 static void all_rows(void)

@@ -294,7 +294,6 @@ static mf_module attention(void) { return mf_nn_multi_head_attention(mf_random_s
     X(mf_optim_init(mf_chain_n((mf_optimizer[]){ mf_sgd() }, n), one[0]))                                                                 \
     X(mf_optim_init(mf_multi_transform_n(frozen(), 2 * n), one[0]))                                                                       \
     X(mf_optim_init(mf_adafactor(.min_dim_size_to_factor = n), vector()))                                                                 \
-    X(mf_call(mf_join_schedules(mf_constant_schedule(1), n, mf_constant_schedule(2)), 3))                                                 \
     X(mf_call(mf_piecewise_constant_schedule_n(0.5, (double[]){ 1, 0.5 }, 2 * n), 3))                                                     \
     X(mf_module_split_n(affine(), (mf_filter[]){ mf_everything() }, n))                                                                   \
     X(handle_of(mf_module_merge_n(affine(), (mf_value[]){ mf_dict("k", 1) }, n).handle))                                                  \
@@ -310,6 +309,22 @@ static mf_module attention(void) { return mf_nn_multi_head_attention(mf_random_s
     X(mf_eye(n, MF_F32))                                                                                                                  \
     X(mf_split(vector(), n, 0))                                                                                                           \
     X(mf_repeat(vector(), n, 0))                                                                                                          \
+    X(mf_logspace(0, 1, n))                                                                                                               \
+    X(mf_logspace(0, 1, n, .base = 2))                                                                                                    \
+    X(mf_geomspace(1, 2, n))                                                                                                              \
+    X(mf_hanning(n))                                                                                                                      \
+    X(mf_hamming(n))                                                                                                                      \
+    X(mf_blackman(n))                                                                                                                     \
+    X(mf_bartlett(n))                                                                                                                     \
+    X(mf_kaiser(n, 1))                                                                                                                    \
+    X(mf_tril_indices(n, 2))                                                                                                              \
+    X(mf_tril_indices(2, n))                                                                                                              \
+    X(mf_triu_indices(n, 2))                                                                                                              \
+    X(mf_triu_indices(2, n))                                                                                                              \
+    X(mf_argwhere(vector(), n))                                                                                                           \
+    X(mf_flatnonzero(vector(), n))                                                                                                        \
+    X(mf_polyder(vector(), n))                                                                                                            \
+    X(mf_polyint(vector(), n))                                                                                                            \
     X(mf_diff(vector(), n, 0))                                                                                                            \
     X(mf_bincount(mf_arange(4, MF_I32), n))                                                                                               \
     X(mf_segment_sum(vector(), mf_arange(4, MF_I32), n))                                                                                  \
@@ -487,6 +502,13 @@ static mf_module attention(void) { return mf_nn_multi_head_attention(mf_random_s
     X(mf_iota(MF_I32, MF_SHAPE(4, 4), a))                                                               \
     X(mf_repeat(square(), 2, a))                                                                        \
     X(mf_roll(square(), 1, a))                                                                          \
+    X(mf_diagonal(square(), 0, a, 0))                                                                   \
+    X(mf_diagonal(square(), 0, 0, a))                                                                   \
+    X(mf_unwrap(vector(), 1, a))                                                                        \
+    X(mf_vecdot(square(), square(), a))                                                                 \
+    X(mf_lexsort(mf_list(square(), square()), a))                                                       \
+    X(mf_nancumsum(square(), a))                                                                        \
+    X(mf_nancumprod(square(), a))                                                                       \
     X(mf_diff(square(), 1, a))                                                                          \
     X(mf_take(square(), 0, a))                                                                          \
     X(mf_take_opt(square(), mf_i(0), a, &(mf_take_options){ .mode = MF_TAKE_CLIP }))                    \
@@ -582,6 +604,10 @@ static mf_module attention(void) { return mf_nn_multi_head_attention(mf_random_s
     X(mf_diag(square(), n))                                                                                      \
     X(mf_matrix_power(square(), n))                                                                              \
     X(mf_rot90(square(), n))                                                                                     \
+    X(mf_call(mf_join_schedules(mf_constant_schedule(1), n, mf_constant_schedule(2)), 3))                        \
+    X(mf_diagonal(square(), n))                                                                                  \
+    X(mf_tril_indices(3, 3, n))                                                                                  \
+    X(mf_triu_indices(3, 3, n))                                                                                  \
     X(mf_tri(3, 3, n, MF_F32))                                                                                   \
     X(mf_roll(vector(), n, 0))                                                                                   \
     X(mf_roll(vector(), n, MF_ALL))                                                                              \

@@ -1,4 +1,5 @@
-/* Reductions that ignore NaN: nansum, nanprod, nanmean, nanvar, nanstd, nanmax, nanmin, nanargmax, nanargmin. nanmedian and nanquantile are
+/* Reductions that ignore NaN: nansum, nanprod, nanmean, nanvar, nanstd, nanmax, nanmin, nanargmax, nanargmin;
+ * nancumsum, nancumprod. nanmedian and nanquantile are
  * in quantile.c. Invariant: ignored elements have gradient 0. If all elements are NaN, nansum is 0, nanprod 1, nanargmax and nanargmin -1,
  * the others NaN. */
 #include "numpy/floats.h"
@@ -79,6 +80,9 @@ mf_value(mf_nanargmin)(mf_value x, mf_axis axis)
     MF_LAYER;
     return place(x, axis, mf_argmin(filled(x, (double)INFINITY), axis));
 }
+
+mf_value(mf_nancumsum)(mf_value x, mf_axis axis) { return mf_cumsum(filled(x, 0), axis); }
+mf_value(mf_nancumprod)(mf_value x, mf_axis axis) { return mf_cumprod(filled(x, 1), axis); }
 
 mf_value(mf_nansum)(mf_value x) { return mf_nansum_opt(x, NULL); }
 mf_value(mf_nanprod)(mf_value x) { return mf_nanprod_opt(x, NULL); }
