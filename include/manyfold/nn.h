@@ -115,6 +115,48 @@ mf_value mf_hinge_loss(mf_value predictions, mf_value targets);
 /* (..., classes), (...) -> (...): labels are class numbers; max(0, 1 + the best wrong score - the
  * right one) */
 mf_value mf_multiclass_hinge_loss(mf_value scores, mf_value labels);
+/* x, x -> x: of one shape: max(0, -outputs targets); targets are -1 or 1 */
+mf_value mf_perceptron_loss(mf_value predictor_outputs, mf_value targets);
+/* (...), (...) -> (...): focal loss (arXiv:1708.02002): the binary cross-entropy times (1 - the
+ * probability of the label)^gamma, and, unless alpha is 0, times alpha for label 1 and 1 - alpha
+ * for label 0 */
+typedef struct mf_sigmoid_focal_loss_options {
+    mf_reserved begin_;
+    double alpha, gamma MF_DEFAULT_(2.0);
+    mf_reserved reserved_;
+} mf_sigmoid_focal_loss_options;
+mf_value mf_sigmoid_focal_loss_opt(mf_value logits, mf_value labels,
+                                   const mf_sigmoid_focal_loss_options *o);
+/* (..., classes), (..., classes) -> (...): PolyLoss (arXiv:2204.12511): softmax_cross_entropy plus
+ * epsilon times the sum of labels (1 - probabilities) */
+mf_value mf_poly_loss_cross_entropy(mf_value logits, mf_value labels,
+                                    double epsilon MF_DEFAULT_(2.0));
+/* (n, t, classes), (n, t), (n, k), (n, k) -> (n): connectionist temporal classification (Graves et
+ * al., ICML 2006): minus the logarithm of the probability of the labels, in order, with blanks and
+ * repetitions between. Paddings are 1 where a sequence has ended. labels are class numbers other
+ * than blank_id, 0 by default. log_epsilon: what stands for the logarithm of 0 */
+typedef struct mf_ctc_loss_options {
+    mf_reserved begin_;
+    int blank_id;
+    double log_epsilon MF_DEFAULT_(-1e5);
+    mf_reserved reserved_;
+} mf_ctc_loss_options;
+mf_value mf_ctc_loss_opt(mf_value logits, mf_value logit_paddings, mf_value labels,
+                         mf_value label_paddings, const mf_ctc_loss_options *o);
+/* (..., n), (..., n), (..., n) -> (...): of one shape: max(0, the distance of the first two - that
+ * of the first and the third + margin), where a distance is (the sum of (a - b)^norm_degree over
+ * .axis + eps)^(1 / norm_degree) */
+typedef struct mf_triplet_margin_loss_options {
+    mf_reserved begin_;
+    int axis MF_DEFAULT_(-1);
+    double norm_degree MF_DEFAULT_(2.0), margin MF_DEFAULT_(1.0), eps MF_DEFAULT_(1e-6);
+    mf_reserved reserved_;
+} mf_triplet_margin_loss_options;
+mf_value mf_triplet_margin_loss_opt(mf_value anchors, mf_value positives, mf_value negatives,
+                                    const mf_triplet_margin_loss_options *o);
+/* (n, d), (n) -> (): NT-Xent (SimCLR, arXiv:2002.05709): the mean, over all pairs of equal labels,
+ * of the cross-entropy of the pair among all pairs of different labels, by cosines / temperature */
+mf_value mf_ntxent(mf_value embeddings, mf_value labels, double temperature MF_DEFAULT_(0.07));
 /* x, x -> x: of one shape (MF_ERROR_SHAPE). With error = predictions - targets: error^2; error^2 /
  * 2; error^2 / 2 up to delta and linear beyond; log(cosh(error)) */
 mf_value mf_squared_error(mf_value predictions, mf_value targets);
@@ -135,6 +177,10 @@ mf_value mf_kl_divergence_opt(mf_value log_predictions, mf_value targets,
 /* (..., n), (..., n) -> (...): the same from log(targets) */
 mf_value mf_kl_divergence_with_log_targets_opt(mf_value log_predictions, mf_value log_targets,
                                                const mf_distance_options *o);
+/* (..., n), (..., n) -> (...): kl_divergence plus the sum of predictions - targets, for targets that
+ * do not sum to 1 */
+mf_value mf_generalized_kl_divergence_opt(mf_value log_predictions, mf_value targets,
+                                          const mf_distance_options *o);
 /* (..., n), (..., n) -> (...): the cosine of the angle between two vectors; 1 minus that */
 mf_value mf_cosine_similarity_opt(mf_value predictions, mf_value targets,
                                   const mf_distance_options *o);

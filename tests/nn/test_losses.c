@@ -72,6 +72,16 @@ LOSS(multiclass_hinge, mf_multiclass_hinge_loss(in[0], in[1]))
 LOSS(squared_error, mf_squared_error(in[0], in[1]))
 LOSS(l2, mf_l2_loss(in[0], in[1]))
 LOSS(huber, mf_huber_loss(in[0], in[1], 0.5))
+LOSS(perceptron, mf_perceptron_loss(in[0], in[1]))
+LOSS(focal, mf_sigmoid_focal_loss(in[0], in[1]))
+LOSS(focal_alpha, mf_sigmoid_focal_loss(in[0], in[1], .alpha = 0.25, .gamma = 1.5))
+LOSS(poly_loss, mf_poly_loss_cross_entropy(in[0], in[1], 1.5))
+LOSS(generalized_kl, mf_generalized_kl_divergence(in[0], in[1], .axis = 0))
+LOSS(triplet, mf_triplet_margin_loss(in[0], in[1], in[2]))
+LOSS(triplet_4, mf_triplet_margin_loss(in[0], in[1], in[2], .axis = 0, .norm_degree = 4, .margin = 0.5))
+LOSS(ntxent, mf_ntxent(in[0], in[1], 0.5))
+LOSS(ctc, mf_ctc_loss(in[0], in[1], in[2], in[3]))
+LOSS(ctc_blank, mf_ctc_loss(in[0], in[1], mf_remainder(in[2], 4), in[3], .blank_id = 4, .log_epsilon = -1e4))
 LOSS(log_cosh, mf_log_cosh(in[0], in[1]))
 LOSS(kl, mf_kl_divergence(in[0], in[1]))
 LOSS(kl_where, mf_kl_divergence(in[0], in[1], .axis = 0, .where = mask))
@@ -105,6 +115,16 @@ TEST(losses_are_optaxs)
     check_loss("l2", l2);
     check_loss("huber", huber);
     check_loss("log_cosh", log_cosh);
+    check_loss("perceptron", perceptron);
+    check_loss("focal", focal);
+    check_loss("focal_alpha", focal_alpha);
+    check_loss("poly_loss", poly_loss);
+    check_loss("generalized_kl", generalized_kl);
+    check_loss("triplet", triplet);
+    check_loss("triplet_4", triplet_4);
+    check_loss("ntxent", ntxent);
+    check_loss("ctc", ctc);
+    check_loss("ctc_blank", ctc_blank);
     check_loss("kl_divergence", kl);
     check_loss("kl_divergence_zeros", kl);
     check_loss("kl_divergence_where", kl_where);
@@ -156,6 +176,11 @@ TEST(wrong_arguments_are_named)
         { mf_softmax_cross_entropy(x, x, .axis = 2), "softmax_cross_entropy: axis 2 is none of logits of the shape (4, 10)" },
         { mf_softmax_cross_entropy(x, x, .label_smoothing = 1.5), "label_smoothing is 1.5; it must be from 0 to 1" },
         { mf_softmax_cross_entropy(x, x, .weights = wide), "weights of the shape (4, 9) are not one for each of 10 classes" },
+        { mf_perceptron_loss(x, mf_zeros(MF_SHAPE(5), MF_F32)), "perceptron_loss: targets of the shape (5,)" },
+        { mf_sigmoid_focal_loss(mf_zeros(MF_SHAPE(2), MF_I32), x), "sigmoid_focal_loss: logits are floats, not int32" },
+        { mf_triplet_margin_loss(x, x, mf_zeros(MF_SHAPE(5), MF_F32)), "triplet_margin_loss: targets of the shape (5,)" },
+        { mf_ntxent(x, mf_zeros(MF_SHAPE(5), MF_I32)), "ntxent: labels of the shape (5,)" },
+        { mf_ctc_loss(x, x, x, x), "ctc_loss: logits (n, t, classes) with paddings (n, t)" },
         { mf_multiclass_hinge_loss(x, mf_zeros(MF_SHAPE(5), MF_I32)), "multiclass_hinge_loss: labels of the shape (5,)" },
         { mf_kl_divergence(x, integers_of_4), "kl_divergence: targets are floats, not int32" },
         { mf_cosine_distance(x, mf_make_error(MF_ERROR_IO, "no targets")), "no targets" },

@@ -187,4 +187,21 @@ layer("einsum", nnx.Einsum("nta,hab->nthb", (3, 2, 4), (3, 4), rngs=r), numbers(
 layer("einsum_plain", nnx.Einsum("ab, bc -> ca", (3, 2), rngs=r), numbers(2, 3))
 layer("einsum_dots", nnx.Einsum("...a,ab->...b", (3, 2), (2,), rngs=r), numbers(2, 4, 3))
 
+rng = np.random.default_rng(19)  # so that the cases above may change
+logits, spread = numbers(3, 4), jax.nn.softmax(numbers(3, 4))
+scores = jnp.asarray([[1, -2, 0.5, 3], [0, 100, -100, 4], [-30, 2, 1, -1]], jnp.float32)
+targets = jnp.asarray([[1, 0, 1, 1], [0, 1, 1, 0.25], [0, 0.5, 1, 0]], jnp.float32)
+loss("perceptron", optax.losses.perceptron_loss, scores, jnp.sign(targets - 0.4))
+loss("focal", optax.losses.sigmoid_focal_loss, scores, targets, floats=1)
+loss("focal_alpha", lambda a, b: optax.losses.sigmoid_focal_loss(a, b, alpha=0.25, gamma=1.5), scores, targets, floats=1)
+loss("poly_loss", lambda a, b: optax.losses.poly_loss_cross_entropy(a, b, epsilon=1.5), logits, spread)
+loss("generalized_kl", lambda a, b: optax.losses.generalized_kl_divergence(a, b, axis=0), jax.nn.log_softmax(logits), spread)
+loss("triplet", optax.losses.triplet_margin_loss, logits, scores, logits[::-1] + 1, floats=3)
+loss("triplet_4", lambda a, b, c: optax.losses.triplet_margin_loss(a, b, c, axis=0, norm_degree=4, margin=0.5), logits, scores, logits[::-1] + 1, floats=3)
+loss("ntxent", lambda a, b: optax.losses.ntxent(a, b, 0.5), numbers(6, 3), jnp.asarray([0, 1, 0, 2, 1, 0], jnp.int32), floats=1)
+sounds, ends = numbers(3, 7, 5), jnp.asarray(np.arange(7) >= np.asarray([[7], [5], [6]]), jnp.float32)
+words, word_ends = jnp.asarray([[1, 1, 2], [3, 4, 0], [2, 2, 2]], jnp.int32), jnp.asarray([[0, 0, 0], [0, 0, 1], [0, 0, 0]], jnp.float32)
+loss("ctc", optax.losses.ctc_loss, sounds, ends, words, word_ends, floats=1)
+loss("ctc_blank", lambda a, b, c, d: optax.losses.ctc_loss(a, b, c % 4, d, blank_id=4, log_epsilon=-1e4), sounds, ends, words, word_ends, floats=1)
+
 corpus.save()

@@ -325,6 +325,7 @@ static mf_module attention(void) { return mf_nn_multi_head_attention(mf_random_s
     X(mf_flatnonzero(vector(), n))                                                                                                        \
     X(mf_polyder(vector(), n))                                                                                                            \
     X(mf_polyint(vector(), n))                                                                                                            \
+    X(mf_ctc_loss(rows(), square(), mf_zeros(MF_SHAPE(4, 4), MF_I32), square(), .blank_id = n))                                           \
     X(mf_diff(vector(), n, 0))                                                                                                            \
     X(mf_bincount(mf_arange(4, MF_I32), n))                                                                                               \
     X(mf_segment_sum(vector(), mf_arange(4, MF_I32), n))                                                                                  \
@@ -509,6 +510,8 @@ static mf_module attention(void) { return mf_nn_multi_head_attention(mf_random_s
     X(mf_lexsort(mf_list(square(), square()), a))                                                       \
     X(mf_nancumsum(square(), a))                                                                        \
     X(mf_nancumprod(square(), a))                                                                       \
+    X(mf_triplet_margin_loss(square(), square(), square(), .axis = a))                                  \
+    X(mf_generalized_kl_divergence(square(), square(), .axis = a))                                      \
     X(mf_diff(square(), 1, a))                                                                          \
     X(mf_take(square(), 0, a))                                                                          \
     X(mf_take_opt(square(), mf_i(0), a, &(mf_take_options){ .mode = MF_TAKE_CLIP }))                    \

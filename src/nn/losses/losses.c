@@ -1,5 +1,7 @@
 /* Losses with Optax's names and formulas. Invariant: masked-out elements do not contribute to the value, and their derivative is 0. */
-#include <manyfold.h>
+#include "nn/losses/loss_checks.h"
+
+#include <math.h>
 
 /* ---- arguments */
 
@@ -17,41 +19,6 @@ static mf_value check_labels(const char *loss, mf_value logits, mf_value labels,
         return (mf_value){ 0 };
     return mf_make_error(MF_ERROR_SHAPE, "%s: labels of the shape %s do not go with logits of the shape %s: %s", loss, mf_str_shape(have),
                          mf_str_shape(want), wanted);
-}
-
-/* Unset, or the combined error if a or b is an error. */
-static mf_value check_both(mf_value a, mf_value b)
-{
-    bool wrong = mf_kind_of(a) == MF_KIND_ERROR || mf_kind_of(b) == MF_KIND_ERROR;
-    return wrong ? mf_add(a, b) : (mf_value){ 0 };
-}
-
-static bool is_float(mf_dtype d) { return d == MF_F16 || d == MF_BF16 || d == MF_F32 || d == MF_F64; }
-
-/* Unset, or an error: x is an error itself, or is no array of floats. */
-static mf_value check_floats(const char *loss, const char *what, mf_value x)
-{
-    mf_dtype d = mf_dtype_of(x);
-    if (d == MF_DTYPE_DEFAULT)
-        return mf_is_error(x) ? x : mf_make_error(MF_ERROR_DTYPE, "%s: %s are an array of floats, not a tree", loss, what);
-    return is_float(d) ? (mf_value){ 0 } : mf_make_error(MF_ERROR_DTYPE, "%s: %s are floats, not %s", loss, what, mf_str_dtype(d));
-}
-
-/* The same for two arrays, which must have equal shapes: Optax demands it where broadcasting would hide a mistake. */
-static mf_value check_same(const char *loss, mf_value predictions, mf_value targets)
-{
-    mf_value wrong = check_both(predictions, targets);
-    wrong = wrong.handle ? wrong : check_floats(loss, "predictions", predictions);
-    if (wrong.handle)
-        return wrong;
-    mf_shape a = mf_shape_of(predictions), b = mf_shape_of(targets);
-    bool same = a.rank == b.rank;
-    for (int i = 0; same && i < a.rank; i++)
-        same = a.dims[i] == b.dims[i];
-    if (same)
-        return (mf_value){ 0 };
-    return mf_make_error(MF_ERROR_SHAPE, "%s: targets of the shape %s do not go with predictions of the shape %s", loss, mf_str_shape(b),
-                         mf_str_shape(a));
 }
 
 /* ---- cross-entropy over classes */
@@ -113,7 +80,7 @@ mf_value mf_softmax_cross_entropy_opt(mf_value logits, mf_value labels, const mf
     MF_LAYER;
     classes c;
     o = o ? o : &last_axis;
-    mf_value wrong = check_both(logits, labels);
+    mf_value wrong = loss_check_both(logits, labels);
     wrong = wrong.handle ? wrong : read_classes("softmax_cross_entropy", logits, o, &c);
     if (wrong.handle)
         return wrong;
@@ -154,7 +121,7 @@ mf_value mf_softmax_cross_entropy_with_integer_labels_opt(mf_value logits, mf_va
     static const char name[] = "softmax_cross_entropy_with_integer_labels";
     classes c;
     o = o ? o : &last_axis;
-    mf_value wrong = check_both(logits, labels);
+    mf_value wrong = loss_check_both(logits, labels);
     wrong = wrong.handle ? wrong : read_classes(name, logits, o, &c);
     wrong = wrong.handle ? wrong
                          : check_labels(name, c.logits, labels, mf_ndim(c.logits) - 1, true, "one label for each row of logits is needed");
@@ -173,7 +140,7 @@ mf_value(mf_softmax_cross_entropy_with_integer_labels)(mf_value logits, mf_value
 mf_value(mf_smooth_labels)(mf_value labels, double alpha)
 {
     MF_LAYER;
-    mf_value wrong = check_floats("smooth_labels", "labels", labels);
+    mf_value wrong = loss_check_floats("smooth_labels", "labels", labels);
     if (!wrong.handle && mf_ndim(labels) == 0)
         wrong = mf_make_error(MF_ERROR_SHAPE, "smooth_labels: labels have a number for each class along their last dimension");
     return wrong.handle ? wrong : mf_add(mf_mul(labels, 1 - alpha), alpha / (double)mf_dim(labels, -1));
@@ -182,8 +149,8 @@ mf_value(mf_smooth_labels)(mf_value labels, double alpha)
 mf_value(mf_sigmoid_binary_cross_entropy)(mf_value logits, mf_value labels)
 {
     MF_LAYER;
-    mf_value wrong = check_both(logits, labels);
-    wrong = wrong.handle ? wrong : check_floats("sigmoid_binary_cross_entropy", "logits", logits);
+    mf_value wrong = loss_check_both(logits, labels);
+    wrong = wrong.handle ? wrong : loss_check_floats("sigmoid_binary_cross_entropy", "logits", logits);
     if (wrong.handle)
         return wrong;
     labels = mf_astype(labels, mf_dtype_of(logits));
@@ -200,8 +167,8 @@ mf_value(mf_hinge_loss)(mf_value predictions, mf_value targets)
 mf_value(mf_multiclass_hinge_loss)(mf_value scores, mf_value labels)
 {
     MF_LAYER;
-    mf_value wrong = check_both(scores, labels);
-    wrong = wrong.handle ? wrong : check_floats("multiclass_hinge_loss", "scores", scores);
+    mf_value wrong = loss_check_both(scores, labels);
+    wrong = wrong.handle ? wrong : loss_check_floats("multiclass_hinge_loss", "scores", scores);
     wrong = wrong.handle
                 ? wrong
                 : check_labels("multiclass_hinge_loss", scores, labels, mf_ndim(scores) - 1, true, "one label for each row is needed");
@@ -211,26 +178,66 @@ mf_value(mf_multiclass_hinge_loss)(mf_value scores, mf_value labels)
     return mf_sub(mf_max(mf_sub(mf_add(scores, 1), one_hot), .axis = -1), mf_sum(mf_mul(scores, one_hot), .axis = -1));
 }
 
+mf_value(mf_perceptron_loss)(mf_value predictor_outputs, mf_value targets)
+{
+    MF_LAYER;
+    mf_value wrong = loss_check_same("perceptron_loss", predictor_outputs, targets);
+    return wrong.handle ? wrong : mf_maximum(mf_neg(mf_mul(predictor_outputs, targets)), 0);
+}
+
+/* log((1 - labels) p + labels (1 - p)), from the logarithms of p and 1 - p. The greater of those that count is taken out of the sum. */
+static mf_value log_of_wrong(mf_value logits, mf_value labels)
+{
+    mf_value log_p = mf_log_sigmoid(logits), log_q = mf_log_sigmoid(mf_neg(logits)), least = mf_f(-(double)INFINITY);
+    mf_value most = mf_stop_gradient(mf_maximum(mf_where(mf_equal(labels, 1), least, log_p), mf_where(mf_equal(labels, 0), least, log_q)));
+    mf_value p = mf_mul(mf_sub(1, labels), mf_exp(mf_minimum(mf_sub(log_p, most), 80))); /* no infinity times 0 */
+    mf_value q = mf_mul(labels, mf_exp(mf_minimum(mf_sub(log_q, most), 80)));
+    return mf_add(mf_log(mf_add(p, q)), most);
+}
+
+mf_value mf_sigmoid_focal_loss_opt(mf_value logits, mf_value labels, const mf_sigmoid_focal_loss_options *o)
+{
+    MF_LAYER;
+    double gamma = o ? o->gamma : 2, alpha = o ? o->alpha : 0;
+    mf_value wrong = loss_check_both(logits, labels);
+    wrong = wrong.handle ? wrong : loss_check_floats("sigmoid_focal_loss", "logits", logits);
+    if (wrong.handle)
+        return wrong;
+    labels = mf_astype(labels, mf_dtype_of(logits));
+    mf_value weight = mf_exp(mf_mul(log_of_wrong(logits, labels), gamma));
+    mf_value loss = mf_mul(mf_sigmoid_binary_cross_entropy(logits, labels), weight);
+    return alpha == 0 ? loss : mf_mul(mf_add(mf_mul(labels, alpha), mf_mul(mf_sub(1, labels), 1 - alpha)), loss);
+}
+
+mf_value(mf_poly_loss_cross_entropy)(mf_value logits, mf_value labels, double epsilon)
+{
+    MF_LAYER;
+    mf_value entropy = mf_softmax_cross_entropy(logits, labels);
+    if (mf_is_error(entropy))
+        return entropy;
+    return mf_add(entropy, mf_mul(mf_sum(mf_mul(labels, mf_sub(1, mf_softmax(logits))), .axis = -1), epsilon));
+}
+
 /* ---- distances */
 
 mf_value(mf_squared_error)(mf_value predictions, mf_value targets)
 {
     MF_LAYER;
-    mf_value wrong = check_same("squared_error", predictions, targets);
+    mf_value wrong = loss_check_same("squared_error", predictions, targets);
     return wrong.handle ? wrong : mf_square(mf_sub(predictions, targets));
 }
 
 mf_value(mf_l2_loss)(mf_value predictions, mf_value targets)
 {
     MF_LAYER;
-    mf_value wrong = check_same("l2_loss", predictions, targets);
+    mf_value wrong = loss_check_same("l2_loss", predictions, targets);
     return wrong.handle ? wrong : mf_mul(mf_square(mf_sub(predictions, targets)), 0.5);
 }
 
 mf_value(mf_huber_loss)(mf_value predictions, mf_value targets, double delta)
 {
     MF_LAYER;
-    mf_value wrong = check_same("huber_loss", predictions, targets);
+    mf_value wrong = loss_check_same("huber_loss", predictions, targets);
     if (wrong.handle)
         return wrong;
     mf_value size = mf_abs(mf_sub(predictions, targets)), quadratic = mf_minimum(size, delta), linear = mf_sub(size, quadratic);
@@ -240,7 +247,7 @@ mf_value(mf_huber_loss)(mf_value predictions, mf_value targets, double delta)
 mf_value(mf_log_cosh)(mf_value predictions, mf_value targets)
 {
     MF_LAYER;
-    mf_value wrong = check_same("log_cosh", predictions, targets);
+    mf_value wrong = loss_check_same("log_cosh", predictions, targets);
     if (wrong.handle)
         return wrong;
     mf_value error = mf_sub(predictions, targets);
@@ -253,9 +260,9 @@ mf_value mf_kl_divergence_opt(mf_value log_predictions, mf_value targets, const 
 {
     MF_LAYER;
     o = o ? o : &last;
-    mf_value wrong = check_both(log_predictions, targets);
-    wrong = wrong.handle ? wrong : check_floats("kl_divergence", "log_predictions", log_predictions);
-    wrong = wrong.handle ? wrong : check_floats("kl_divergence", "targets", targets);
+    mf_value wrong = loss_check_both(log_predictions, targets);
+    wrong = wrong.handle ? wrong : loss_check_floats("kl_divergence", "log_predictions", log_predictions);
+    wrong = wrong.handle ? wrong : loss_check_floats("kl_divergence", "targets", targets);
     if (wrong.handle)
         return wrong;
     mf_value none = mf_equal(targets, 0), log_targets = mf_where(none, 0, mf_log(mf_where(none, 1, targets)));
@@ -266,13 +273,23 @@ mf_value mf_kl_divergence_with_log_targets_opt(mf_value log_predictions, mf_valu
 {
     MF_LAYER;
     o = o ? o : &last;
-    mf_value wrong = check_both(log_predictions, log_targets);
-    wrong = wrong.handle ? wrong : check_floats("kl_divergence_with_log_targets", "log_predictions", log_predictions);
-    wrong = wrong.handle ? wrong : check_floats("kl_divergence_with_log_targets", "log_targets", log_targets);
+    mf_value wrong = loss_check_both(log_predictions, log_targets);
+    wrong = wrong.handle ? wrong : loss_check_floats("kl_divergence_with_log_targets", "log_predictions", log_predictions);
+    wrong = wrong.handle ? wrong : loss_check_floats("kl_divergence_with_log_targets", "log_targets", log_targets);
     if (wrong.handle)
         return wrong;
     mf_value loss = mf_mul(mf_exp(log_targets), mf_sub(log_targets, log_predictions));
     return mf_sum(loss, .axis = o->axis, .where = o->where);
+}
+
+mf_value mf_generalized_kl_divergence_opt(mf_value log_predictions, mf_value targets, const mf_distance_options *o)
+{
+    MF_LAYER;
+    o = o ? o : &last;
+    mf_value divergence = mf_kl_divergence_opt(log_predictions, targets, o);
+    if (mf_is_error(divergence))
+        return divergence;
+    return mf_add(divergence, mf_sum(mf_sub(mf_exp(log_predictions), targets), .axis = o->axis, .where = o->where));
 }
 
 static mf_value unit(mf_value x, const mf_distance_options *o)
@@ -285,9 +302,9 @@ mf_value mf_cosine_similarity_opt(mf_value predictions, mf_value targets, const 
 {
     MF_LAYER;
     o = o ? o : &last;
-    mf_value wrong = check_both(predictions, targets);
-    wrong = wrong.handle ? wrong : check_floats("cosine_similarity", "predictions", predictions);
-    wrong = wrong.handle ? wrong : check_floats("cosine_similarity", "targets", targets);
+    mf_value wrong = loss_check_both(predictions, targets);
+    wrong = wrong.handle ? wrong : loss_check_floats("cosine_similarity", "predictions", predictions);
+    wrong = wrong.handle ? wrong : loss_check_floats("cosine_similarity", "targets", targets);
     if (wrong.handle)
         return wrong;
     return mf_sum(mf_mul(unit(predictions, o), unit(targets, o)), .axis = o->axis, .where = o->where);
