@@ -482,6 +482,10 @@ mf_value mf_polyfit(mf_value x, mf_value y, int64_t degree);
 /* (n) -> (n + 1): np.poly: the coefficients of the polynomial with these zeros and 1 in front;
  * floats; of no zeros the number 1 */
 mf_value mf_poly(mf_value seq_of_zeros);
+/* (n) -> (n - 1): np.roots: the zeros, c64 or c128, in no particular order; zeros at 0 count. NaN if
+ * p[0] is 0. Multiple zeros are as inaccurate as in NumPy, and have no derivative. Meant for degrees
+ * up to some tens */
+mf_value mf_roots(mf_value p);
 /* (m), (n) -> (max(m, n)): the sum and the difference; (m), (n) -> (m + n - 1): the product, floats.
  * Leading zeros stay */
 mf_value mf_polyadd(mf_value a1, mf_value a2);

@@ -1,6 +1,8 @@
 /* Polynomials as vectors of coefficients, highest power first: polyval, polyfit, vander, poly, polyadd, polysub, polymul, polydiv, polyder,
- * polyint. Invariant: nothing is trimmed, so every result has a static shape. */
+ * polyint, roots. Invariant: nothing is trimmed, so every result has a static shape. */
 #include "numpy/floats.h"
+
+#include <math.h>
 
 /* ---- values and fits */ mf_value(mf_polyval)(mf_value p, mf_value x)
 {
@@ -164,4 +166,85 @@ mf_value(mf_polyint)(mf_value p, int m)
     p = numpy_float(p);
     mf_dtype d = mf_dtype_of(p);
     return m == 0 ? p : mf_concatenate(mf_list(mf_div(p, falling(mf_dim(p, 0), m, d)), mf_zeros(MF_SHAPE(m), d)), 0);
+}
+
+/* ---- roots, by the simultaneous iteration of Aberth and Ehrlich, which needs no eigenvalues of matrices that are not symmetric: Newton's
+ * steps, in which each root repels the others (Aberth, Math. Comp. 27, 1973) */
+enum { ROUNDS = 200 };
+
+/* p(z) and p'(z). */
+static void evaluate(mf_value p, mf_value z, mf_value *value, mf_value *slope)
+{
+    *value = *slope = mf_zeros_like(z);
+    for (int64_t i = 0; i < mf_dim(p, 0); i++) {
+        *slope = mf_add(mf_mul(*slope, z), *value);
+        *value = mf_add(mf_mul(*value, z), mf_get(p, i));
+    }
+}
+
+/* numerator / denominator, or 0 where the denominator is. */
+static mf_value quotient(mf_value numerator, mf_value denominator)
+{
+    mf_value none = mf_equal(denominator, 0);
+    return mf_where(none, 0, mf_div(numerator, mf_where(none, 1, denominator)));
+}
+
+/* The carry is (open, rounds, z, p). */
+static mf_value is_open(mf_value carry) { return mf_logical_and(mf_less(mf_get(carry, 1), ROUNDS), mf_any(mf_get(carry, 0))); }
+
+static mf_value next_roots(mf_value carry)
+{
+    mf_value z = mf_get(carry, 2), p = mf_get(carry, 3), value, slope;
+    evaluate(p, z, &value, &slope);
+    mf_value apart = mf_sub(mf_expand_dims(z, 1), mf_expand_dims(z, 0)),
+             repulsion = mf_sum(quotient(mf_ones_like(apart), apart), .axis = 1);
+    mf_value step = quotient(value, mf_sub(slope, mf_mul(value, repulsion)));
+    mf_value epsilon = mf_scalar(numpy_epsilon(z), mf_dtype_of(mf_abs(z)));
+    mf_value open = mf_greater(mf_abs(step), mf_mul(mf_abs(z), epsilon));
+    return mf_tuple(open, mf_add(mf_get(carry, 1), 1), mf_sub(z, step), p);
+}
+
+/* Points on a circle around the mean of the roots. The greatest |p[k]|^(1/k) is at least half the magnitude of every root. */
+static mf_value first_roots(mf_value p, int64_t n)
+{
+    mf_value size = mf_abs(mf_slice_in_dim(p, 1, MF_END, 1, 0)), index = mf_arange(n, mf_dtype_of(size));
+    mf_value radius = mf_max(mf_pow(size, mf_reciprocal(mf_add(index, 1)))), angle = mf_add(mf_mul(index, 2 * M_PI / (double)n), 0.4);
+    radius = mf_where(mf_equal(radius, 0), 1, radius);
+    mf_value circle = mf_complex(mf_mul(mf_cos(angle), radius), mf_mul(mf_sin(angle), radius));
+    return mf_sub(circle, mf_div(mf_get(p, 1), (double)n));
+}
+
+/* The roots of a complex p; if real, those that rounding alone keeps from the real axis are on it. */
+static mf_value roots_of(mf_value p, bool real)
+{
+    int64_t n = mf_dim(p, 0) - 1;
+    p = mf_div(p, mf_get(p, 0));
+    mf_value z = first_roots(p, n), open = mf_ones(MF_SHAPE(n), MF_BOOL);
+    z = mf_get(mf_while(is_open, next_roots, mf_tuple(open, mf_scalar(0, MF_I32), z, p)), 2);
+    if (!real)
+        return z;
+    mf_value near = mf_less_equal(mf_abs(mf_imag(z)), mf_mul(mf_abs(z), 8 * (double)n * numpy_epsilon(z)));
+    return mf_complex(mf_real(z), mf_where(near, 0, mf_imag(z)));
+}
+
+static mf_value roots_of_real(mf_value p) { return roots_of(p, true); }
+static mf_value roots_of_complex(mf_value p) { return roots_of(p, false); }
+
+/* Derivatives are those of one Newton step from the roots, whose value is 0. */
+mf_value(mf_roots)(mf_value p)
+{
+    MF_LAYER;
+    mf_value wrong = no_polynomial("roots", p), value, slope;
+    if (wrong.handle)
+        return wrong;
+    p = numpy_float(p);
+    bool real = !numpy_is_complex(p), wide = mf_dtype_of(p) == MF_F64 || mf_dtype_of(p) == MF_C128;
+    mf_value line = mf_astype(p, wide ? MF_C128 : MF_C64);
+    if (mf_dim(p, 0) < 2)
+        return mf_zeros(MF_SHAPE(0), mf_dtype_of(line));
+    mf_value z = mf_call(mf_jit(real ? roots_of_real : roots_of_complex), mf_stop_gradient(line));
+    z = mf_stop_gradient(z);
+    evaluate(line, z, &value, &slope);
+    mf_value step = quotient(value, slope);
+    return mf_sub(z, mf_sub(step, mf_stop_gradient(step)));
 }

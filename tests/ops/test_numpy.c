@@ -14,6 +14,9 @@ SUM_OF(polyint_sum, mf_mul(mf_polyint(x, 2), F(1, 2, 3, 4, 5)))
 SUM_OF(multi_dot_sum, mf_multi_dot(mf_list(F(1, 2), x, F(3, 4))))
 SUM_OF(eigvalsh_sum, mf_mul(mf_eigvalsh(x), F(1, 2)))
 SUM_OF(cond_sum, mf_linalg_cond(x))
+SUM_OF(roots_sum, mf_pow(mf_abs(mf_roots(x)), 3.))
+/* The real and the imaginary parts, each sorted: the order of roots is that of an algorithm. */
+static mf_value sorted_parts(mf_value z) { return mf_stack(mf_list(mf_sort(mf_real(z)), mf_sort(mf_imag(z))), 0); }
 static mf_value complex_pair(void) { return mf_complex(F(1, 2), F(3, -1)); }
 static mf_value wave(void) { return F(0, 3, 6, 9, -9, 3.1415927, 0, -3.1415927); }
 
@@ -109,12 +112,27 @@ static void polynomials(void)
     ROW(1e-6, "grad(lambda x: sum(polyint(x, 2) * F(1, 2, 3, 4, 5)))(F(1, 2, 3))", mf_call(mf_grad(polyint_sum), F(1, 2, 3)))
 }
 
+static void zeros(void)
+{
+    ROW(1e-5, "(sort(parts(roots(F(1, -6, 11, -6)))), sort(parts(roots(F(2, 0, 8)))), sort(parts(roots(I(1, -1, 0)))))",
+        mf_tuple(sorted_parts(mf_roots(F(1, -6, 11, -6))), sorted_parts(mf_roots(F(2, 0, 8))), sorted_parts(mf_roots(I(1, -1, 0)))))
+    ROW(1e-4, "sort(parts(roots(F(1, 2, -3, 4, -5, 6, 7, 1000))))", sorted_parts(mf_roots(F(1, 2, -3, 4, -5, 6, 7, 1000))))
+    ROW(1e-10, "(sort(parts(roots(D(1, 2, -3, 4, -5, 6, 7, 1000)))), sort(parts(roots(D(1e-3, 200, 3, -4e5)))))",
+        mf_tuple(sorted_parts(mf_roots(D(1, 2, -3, 4, -5, 6, 7, 1000))), sorted_parts(mf_roots(D(1e-3, 200, 3, -4e5)))))
+    ROW(1e-7, "sort(parts(roots(poly(arange(1., 11.) * D(1)))))", sorted_parts(mf_roots(mf_poly(mf_arange_step(1, 11, 1, MF_F64)))))
+    ROW(1e-5, "(sort(parts(roots(lax.complex(F(1, 2, 3), F(0, 1, -1))))), roots(F(3)), roots(F()))",
+        mf_tuple(sorted_parts(mf_roots(mf_complex(F(1, 2, 3), F(0, 1, -1)))), mf_roots(F(3)), mf_roots(mf_zeros(MF_SHAPE(0), MF_F32))))
+    ROW(1e-4, "grad(lambda x: sum(abs(roots(x, strip_zeros=False)) ** 3))(F(1, -6, 11, -6))", mf_call(mf_grad(roots_sum), F(1, -6, 11, -6)))
+    ROW(1e-4, "grad(lambda x: sum(abs(roots(x, strip_zeros=False)) ** 3))(F(2, 1, 3, 1))", mf_call(mf_grad(roots_sum), F(2, 1, 3, 1)))
+}
+
 static void all_rows(void)
 {
     arranging();
     sampling();
     products();
     polynomials();
+    zeros();
 }
 
 TEST(values_and_gradients_are_jax_s)
@@ -126,11 +144,16 @@ TEST(values_and_gradients_are_jax_s)
 
 /* ---- inside transforms, and errors */
 static mf_value coefficients(mf_value zeros) { return mf_poly(zeros); }
+static mf_value there_and_back(mf_value zeros) { return mf_sort(mf_real(mf_roots(mf_poly(zeros)))); }
 
 TEST(rows_are_mapped)
 {
     MF_SCOPE;
     CHECK_STR(mf_str(mf_get(mf_call(mf_jit(mf_vmap(coefficients)), grid()), 1)), mf_str(mf_poly(F(3, 4, 5))));
+    mf_value back = mf_call(mf_jit(mf_vmap(there_and_back)), grid());
+    CHECK_NEAR(mf_item_f64(mf_max(mf_abs(mf_sub(back, grid())))), 0, 1e-4);
+    CHECK_NEAR(mf_item_f64(mf_max(mf_abs(mf_roots(F(1, 0, 0))))), 0, 1e-20);
+    CHECK_STR(mf_str(mf_real(mf_roots(F(0, 1, 2)))), "[nan nan]");
 }
 
 TEST(what_does_not_fit_is_an_error)
@@ -154,6 +177,7 @@ TEST(what_does_not_fit_is_an_error)
         { mf_polydiv(x, empty), "polydiv: the divisor has no coefficients" },
         { mf_polyder(x, -1), "polyder: the order must not be negative, not -1" },
         { mf_polyint(x, -1), "polyint: the order must not be negative, not -1" },
+        { mf_roots(square), "roots: a vector of coefficients is needed, not 2 dimensions" },
         { mf_poly(square), "poly: a vector of coefficients is needed, not 2 dimensions" },
         { mf_multi_dot(mf_list(x)), "multi_dot: 2 to 16 arrays are needed, not 1" },
         { mf_multi_dot(mf_list(square, x, square)), "multi_dot: array 1 has 1 dimensions" },
