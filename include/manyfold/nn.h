@@ -32,12 +32,15 @@ mf_value mf_elu(mf_value x, double alpha MF_DEFAULT_(1.0));
 mf_value mf_celu(mf_value x, double alpha MF_DEFAULT_(1.0));
 /* scale (x, or alpha (e^x - 1) for x <= 0), with the two constants of arXiv:1706.02515 */
 mf_value mf_selu(mf_value x);
-mf_value mf_relu6(mf_value x);        /* min(max(x, 0), 6), with derivative 0 at 0 and at 6 */
-mf_value mf_hard_tanh(mf_value x);    /* min(max(x, -1), 1); integers are kept */
-mf_value mf_hard_sigmoid(mf_value x); /* relu6(x + 3) / 6 */
-mf_value mf_hard_swish(mf_value x);   /* x hard_sigmoid(x) */
-mf_value mf_mish(mf_value x);         /* x tanh(softplus(x)) */
-mf_value mf_soft_sign(mf_value x);    /* x / (1 + |x|) */
+mf_value mf_relu6(mf_value x);          /* min(max(x, 0), 6), with derivative 0 at 0 and at 6 */
+mf_value mf_hard_tanh(mf_value x);      /* min(max(x, -1), 1); integers are kept */
+mf_value mf_hard_sigmoid(mf_value x);   /* relu6(x + 3) / 6 */
+mf_value mf_hard_swish(mf_value x);     /* x hard_sigmoid(x) */
+mf_value mf_mish(mf_value x);           /* x tanh(softplus(x)) */
+mf_value mf_sparse_plus(mf_value x);    /* 0 up to -1, (x + 1)^2 / 4 up to 1, then x */
+mf_value mf_sparse_sigmoid(mf_value x); /* (x + 1) / 2, limited to [0, 1] */
+mf_value mf_log1mexp(mf_value x);       /* log(1 - e^-x), accurate everywhere; x >= 0 */
+mf_value mf_soft_sign(mf_value x);      /* x / (1 + |x|) */
 mf_value mf_squareplus(mf_value x, double b MF_DEFAULT_(4.0)); /* (x + sqrt(x^2 + b)) / 2 */
 
 /* ---- along an axis */
@@ -57,6 +60,8 @@ mf_value mf_standardize(mf_value x);
 mf_value mf_standardize_opt(mf_value x, const mf_standardize_options *o);
 /* (..., n, ...) -> (...): log of the sum of e^x along the axes, without overflow */
 mf_value mf_logsumexp(mf_value x, mf_axis axis MF_DEFAULT_(MF_ALL));
+/* (..., n, ...) -> (...): the same of their mean */
+mf_value mf_logmeanexp(mf_value x, mf_axis axis MF_DEFAULT_(MF_ALL));
 /* x -> x: e^x divided by its sum along the axes, and the logarithm of that */
 mf_value mf_softmax(mf_value x, mf_axis axis MF_DEFAULT_(-1));
 mf_value mf_log_softmax(mf_value x, mf_axis axis MF_DEFAULT_(-1));

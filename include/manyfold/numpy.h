@@ -215,6 +215,9 @@ mf_value mf_append(mf_value x, mf_value values, mf_axis axis MF_DEFAULT_(MF_ALL)
 /* parts -> (sum of m, sum of n): jax.scipy.linalg.block_diag: a matrix with the matrices (m, n),
  * ... on its diagonal */
 mf_value mf_block_diag(mf_value parts);
+/* (m), (n) -> (m, n): jax.scipy.linalg.toeplitz: the matrix with constant diagonals whose first
+ * column is c and whose first row is r, but for r[0]. SciPy's default is r = conj(c) */
+mf_value mf_toeplitz(mf_value c, mf_value r);
 /* (..., n, ...) -> list: as mf_split, but the first n % sections parts are longer by one */
 mf_value mf_array_split(mf_value x, int sections, int axis MF_DEFAULT_(0));
 /* (m, n, ...) -> (n, m, ...): rotated k times by 90 degrees, from the first axis towards the

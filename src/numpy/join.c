@@ -1,4 +1,5 @@
-/* Joining, splitting and indexing arrays: atleast_1d to block_diag, array_split, rot90, tri, unravel_index and ravel_multi_index.
+/* Joining, splitting and indexing arrays: atleast_1d to block_diag, array_split, rot90, tri, toeplitz,
+ * unravel_index and ravel_multi_index.
  * Invariant: elements are only moved. */
 #include "numpy/axis.h"
 
@@ -172,4 +173,21 @@ mf_value(mf_ravel_multi_index)(mf_value multi_index, mf_shape shape)
     for (int i = 1; i < shape.rank; i++)
         flat = mf_add(mf_mul(flat, mf_i(shape.dims[i])), mf_get(multi_index, i));
     return flat;
+}
+
+/* Row i, column j is element i - j of the first column, or j - i of the first row. */
+mf_value(mf_toeplitz)(mf_value c, mf_value r)
+{
+    MF_LAYER;
+    if (mf_ndim(c) != 1 || mf_ndim(r) != 1)
+        return mf_is_error(c)   ? c
+               : mf_is_error(r) ? r
+                                : mf_make_error(MF_ERROR_SHAPE, "toeplitz: two vectors are needed, not %s and %s", mf_str(mf_shape_of(c)),
+                                                mf_str(mf_shape_of(r)));
+    int64_t rows = mf_dim(c, 0), columns = mf_dim(r, 0);
+    if (rows == 0 || columns == 0)
+        return mf_reshape(mf_slice_in_dim(mf_concatenate(mf_list(c, r), 0), 0, 0, 1, 0), MF_SHAPE(rows, columns));
+    mf_value line = mf_concatenate(mf_list(mf_flip(mf_slice_in_dim(r, 1, columns, 1, 0)), c), 0);
+    mf_value at = mf_sub(mf_expand_dims(mf_arange(rows, MF_I32), 1), mf_arange(columns, MF_I32));
+    return mf_take(line, mf_add(at, columns - 1), 0);
 }

@@ -1,7 +1,9 @@
-/* logsumexp, softmax, log_softmax, standardize, and the smooth activations (gelu, silu, softplus, ...).
+/* logsumexp, logmeanexp, softmax, log_softmax, standardize, and the smooth activations (gelu, silu, softplus, ...).
  * Invariant: the maximum is subtracted before exponentials, so nothing overflows; no gradient flows through it. */
 #include "numpy/axis.h"
 #include "numpy/floats.h"
+
+#include <math.h>
 
 /* The maximum; of complex numbers the maximum of the real parts, which determine the size of the exponentials; 0 if x is empty. */
 static mf_value greatest(mf_value x, mf_axis axis)
@@ -146,4 +148,14 @@ mf_value(mf_log_sigmoid)(mf_value x)
 {
     MF_LAYER;
     return mf_neg(mf_softplus(mf_neg(x)));
+}
+
+mf_value(mf_logmeanexp)(mf_value x, mf_axis axis)
+{
+    MF_LAYER;
+    mf_value sum = mf_logsumexp(x, axis);
+    if (mf_is_error(sum))
+        return sum;
+    double shares = mf_size(sum) > 0 ? (double)mf_size(x) / (double)mf_size(sum) : 1;
+    return mf_sub(sum, log(shares));
 }

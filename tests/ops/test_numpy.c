@@ -14,6 +14,10 @@ SUM_OF(polyint_sum, mf_mul(mf_polyint(x, 2), F(1, 2, 3, 4, 5)))
 SUM_OF(multi_dot_sum, mf_multi_dot(mf_list(F(1, 2), x, F(3, 4))))
 SUM_OF(eigvalsh_sum, mf_mul(mf_eigvalsh(x), F(1, 2)))
 SUM_OF(cond_sum, mf_linalg_cond(x))
+SUM_OF(log1mexp_sum, mf_log1mexp(x))
+SUM_OF(logmeanexp_sum, mf_mul(mf_logmeanexp(x, 0), F(1, 2, 3)))
+SUM_OF(sparse_plus_sum, mf_sparse_plus(x))
+SUM_OF(toeplitz_sum, mf_mul(mf_toeplitz(x, F(7, 8, 9)), grid()))
 SUM_OF(roots_sum, mf_pow(mf_abs(mf_roots(x)), 3.))
 /* The real and the imaginary parts, each sorted: the order of roots is that of an algorithm. */
 static mf_value sorted_parts(mf_value z) { return mf_stack(mf_list(mf_sort(mf_real(z)), mf_sort(mf_imag(z))), 0); }
@@ -126,6 +130,22 @@ static void zeros(void)
     ROW(1e-4, "grad(lambda x: sum(abs(roots(x, strip_zeros=False)) ** 3))(F(2, 1, 3, 1))", mf_call(mf_grad(roots_sum), F(2, 1, 3, 1)))
 }
 
+static void functions_of_nn(void)
+{
+    ROW(2e-6, "(log1mexp(F(0, 1e-6, 0.5, 0.7, 1, 20, -1, nan)), log1mexp(I(1, 3)), log1mexp(D(1e-9, 0.5, 30))[:2])",
+        mf_tuple(mf_log1mexp(F(0, 1e-6, 0.5, 0.7, 1, 20, -1, nan_)), mf_log1mexp(I(1, 3)), mf_log1mexp(D(1e-9, 0.5))))
+    ROW(2e-6, "(logmeanexp(grid), logmeanexp(grid, axis=1), logmeanexp(F(1000, 1001)), logmeanexp(whole, axis=0))",
+        mf_tuple(mf_logmeanexp(grid()), mf_logmeanexp(grid(), 1), mf_logmeanexp(F(1000, 1001)), mf_logmeanexp(whole(), 0)))
+    ROW(0, "(sparse_plus(F(-2, -1, -0.5, 0, 1, 3)), sparse_sigmoid(F(-2, -1, -0.5, 0, 1, 3)))",
+        mf_tuple(mf_sparse_plus(F(-2, -1, -0.5, 0, 1, 3)), mf_sparse_sigmoid(F(-2, -1, -0.5, 0, 1, 3))))
+    ROW(0, "(toeplitz(F(1, 2, 3), F(1, 8, 9, 5)), toeplitz(I(1, 2), I(7)), toeplitz(I(1, 2), F(0.5, 3)))",
+        mf_tuple(mf_toeplitz(F(1, 2, 3), F(1, 8, 9, 5)), mf_toeplitz(I(1, 2), I(7)), mf_toeplitz(I(1, 2), F(0.5, 3))))
+    ROW(3e-6, "grad(lambda x: sum(log1mexp(x)))(F(0.01, 0.5, 1, 20))", mf_call(mf_grad(log1mexp_sum), F(0.01, 0.5, 1, 20)))
+    ROW(3e-6, "grad(lambda x: sum(logmeanexp(x, axis=0) * F(1, 2, 3)))(grid)", mf_call(mf_grad(logmeanexp_sum), grid()))
+    ROW(0, "grad(lambda x: sum(sparse_plus(x)))(F(-2, -0.5, 0, 3))", mf_call(mf_grad(sparse_plus_sum), F(-2, -0.5, 0, 3)))
+    ROW(0, "grad(lambda x: sum(toeplitz(x, F(7, 8, 9)) * grid))(F(1, 2))", mf_call(mf_grad(toeplitz_sum), F(1, 2)))
+}
+
 static void all_rows(void)
 {
     arranging();
@@ -133,6 +153,7 @@ static void all_rows(void)
     products();
     polynomials();
     zeros();
+    functions_of_nn();
 }
 
 TEST(values_and_gradients_are_jax_s)
@@ -177,6 +198,8 @@ TEST(what_does_not_fit_is_an_error)
         { mf_polydiv(x, empty), "polydiv: the divisor has no coefficients" },
         { mf_polyder(x, -1), "polyder: the order must not be negative, not -1" },
         { mf_polyint(x, -1), "polyint: the order must not be negative, not -1" },
+        { mf_toeplitz(square, x), "toeplitz: two vectors are needed, not (2, 2) and (2,)" },
+        { mf_log1mexp(mf_c(0, 1)), "log1mexp: is defined for floats, not for complex64" },
         { mf_roots(square), "roots: a vector of coefficients is needed, not 2 dimensions" },
         { mf_poly(square), "poly: a vector of coefficients is needed, not 2 dimensions" },
         { mf_multi_dot(mf_list(x)), "multi_dot: 2 to 16 arrays are needed, not 1" },

@@ -31,7 +31,7 @@ def names():
     f32, i32 = np.float32, np.int32
     vectors = {"F": f32, "D": np.float64, "H": np.float16, "B": jnp.bfloat16, "I": i32}
     known = {**vars(jax.nn), **vars(jnp), **vars(jax.scipy.special), "random": jax.random, "grad": jax.grad, "hessian": jax.hessian, "ops": jax.ops, "lax": jax.lax, "stats": jax.scipy.stats, "parts": lambda z: jnp.stack([z.real, z.imag]),
-             "block_diag": jax.scipy.linalg.block_diag, "expm": jax.scipy.linalg.expm, "key": jax.random.PRNGKey(42), "nan": np.nan, "inf": np.inf, "i32": i32, "f32": f32, "f64": np.float64}
+             "block_diag": jax.scipy.linalg.block_diag, "expm": jax.scipy.linalg.expm, "toeplitz": jax.scipy.linalg.toeplitz, "key": jax.random.PRNGKey(42), "nan": np.nan, "inf": np.inf, "i32": i32, "f32": f32, "f64": np.float64}
     known |= {name: (lambda *v, dtype=dtype: jnp.array(v, dtype)) for name, dtype in vectors.items()}
     known |= {"grid": jnp.arange(6, dtype=f32).reshape(2, 3), "cube": jnp.arange(12, dtype=f32).reshape(2, 3, 2),
               "whole": jnp.array([[3, 1, 2], [6, -5, 4]], i32), "holes": jnp.array([[1, np.nan, 2], [np.nan] * 3], f32),

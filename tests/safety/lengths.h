@@ -512,6 +512,7 @@ static mf_module attention(void) { return mf_nn_multi_head_attention(mf_random_s
     X(mf_nancumprod(square(), a))                                                                       \
     X(mf_triplet_margin_loss(square(), square(), square(), .axis = a))                                  \
     X(mf_generalized_kl_divergence(square(), square(), .axis = a))                                      \
+    X(mf_logmeanexp(square(), a))                                                                       \
     X(mf_diff(square(), 1, a))                                                                          \
     X(mf_take(square(), 0, a))                                                                          \
     X(mf_take_opt(square(), mf_i(0), a, &(mf_take_options){ .mode = MF_TAKE_CLIP }))                    \

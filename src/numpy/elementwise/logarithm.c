@@ -1,6 +1,6 @@
-/* logaddexp and cumlogsumexp. Invariant: the greater operand is subtracted before the exponential, so nothing overflows. The derivative by
- * an operand x is its share exp(x - sum), also if the sum is infinite. If both operands are -inf, the derivatives of logaddexp are NaN, as
- * in JAX; those of cumlogsumexp, which pads with -inf, are 1. */
+/* logaddexp, cumlogsumexp and log1mexp. Invariant of the first two: the greater operand is subtracted before the exponential, so nothing
+ * overflows. The derivative by an operand x is its share exp(x - sum), also if the sum is infinite. If both operands are -inf, the
+ * derivatives of logaddexp are NaN, as in JAX; those of cumlogsumexp, which pads with -inf, are 1. */
 #include "numpy/axis.h"
 #include "numpy/floats.h"
 
@@ -91,3 +91,24 @@ mf_value mf_cumlogsumexp_opt(mf_value x, const mf_cumulative_options *o)
 }
 
 mf_value(mf_cumlogsumexp)(mf_value x, mf_axis axis) { return mf_cumlogsumexp_opt(x, &(mf_cumulative_options){ .axis = axis }); }
+
+/* log(1 - e^-x): where x is small by expm1, else by log1p. */
+static mf_value log1mexp_value(mf_value x)
+{
+    mf_value near = mf_less(x, 0.6931471805599453);
+    mf_value by_expm1 = mf_log(mf_neg(mf_expm1(mf_neg(mf_where(near, x, 1)))));
+    return mf_where(near, by_expm1, mf_log1p(mf_neg(mf_exp(mf_neg(mf_where(near, 1, x))))));
+}
+
+/* 1 / (e^x - 1) */
+static mf_value log1mexp_jvp(mf_value primals, mf_value tangents)
+{
+    mf_value x = mf_get(primals, 0), y = mf_call(mf_custom_jvp(log1mexp_value, log1mexp_jvp), x);
+    return mf_tuple(y, mf_div(mf_get(tangents, 0), mf_expm1(x)));
+}
+
+mf_value(mf_log1mexp)(mf_value x)
+{
+    MF_LAYER;
+    return mf_call(mf_custom_jvp(log1mexp_value, log1mexp_jvp), numpy_real_float(x, "log1mexp"));
+}

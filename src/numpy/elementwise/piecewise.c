@@ -1,4 +1,5 @@
-/* Piecewise activations: relu, relu6, leaky_relu, elu, celu, selu, hard_tanh, hard_sigmoid, hard_swish.
+/* Piecewise activations: relu, relu6, leaky_relu, elu, celu, selu, hard_tanh, hard_sigmoid, hard_swish, sparse_plus,
+ * sparse_sigmoid.
  * Invariant: where pieces meet, the derivative is jax.nn's: that of one of the pieces, not their mean, which maximum has. */
 #include "numpy/floats.h"
 
@@ -65,4 +66,19 @@ mf_value(mf_hard_swish)(mf_value x)
     MF_LAYER;
     x = numpy_float(x);
     return mf_mul(x, mf_hard_sigmoid(x));
+}
+
+/* 0 up to -1, (x + 1)^2 / 4 up to 1, then x. */
+mf_value(mf_sparse_plus)(mf_value x)
+{
+    MF_LAYER;
+    x = numpy_float(x);
+    mf_value rise = mf_mul(mf_square(mf_add(x, 1)), 0.25);
+    return mf_where(mf_less_equal(x, -1), 0, mf_where(mf_greater_equal(x, 1), x, rise));
+}
+
+mf_value(mf_sparse_sigmoid)(mf_value x)
+{
+    MF_LAYER;
+    return mf_mul(mf_clip(mf_add(numpy_float(x), 1), 0, 2), 0.5);
 }

@@ -110,12 +110,7 @@ static mf_value gumbel_logcdf(mf_value z, mf_value a, mf_value b) { return UNUSE
 static mf_value gumbel_cdf(mf_value z, mf_value a, mf_value b) { return mf_exp(gumbel_logcdf(z, a, b)); }
 static mf_value gumbel_sf(mf_value z, mf_value a, mf_value b) { return mf_neg(mf_expm1(gumbel_logcdf(z, a, b))); }
 
-/* log(1 - e^-t), t = e^-z: where t is small by expm1, else by log1p. */
-static mf_value gumbel_logsf(mf_value z, mf_value a, mf_value b)
-{
-    mf_value t = gumbel_logcdf(z, a, b), near = mf_greater(t, -M_LN2);
-    return mf_where(near, mf_log(mf_neg(mf_expm1(mf_where(near, t, -1)))), mf_log1p(mf_neg(mf_exp(mf_where(near, -1, t)))));
-}
+static mf_value gumbel_logsf(mf_value z, mf_value a, mf_value b) { return UNUSED, mf_log1mexp(mf_exp(mf_neg(z))); }
 static mf_value gumbel_ppf(mf_value q, mf_value a, mf_value b)
 {
     UNUSED;
