@@ -182,8 +182,8 @@ mf_value mf_kl_divergence_opt(mf_value log_predictions, mf_value targets,
 /* (..., n), (..., n) -> (...): the same from log(targets) */
 mf_value mf_kl_divergence_with_log_targets_opt(mf_value log_predictions, mf_value log_targets,
                                                const mf_distance_options *o);
-/* (..., n), (..., n) -> (...): kl_divergence plus the sum of predictions - targets, for targets that
- * do not sum to 1 */
+/* (..., n), (..., n) -> (...): kl_divergence plus the sum of predictions - targets, for targets
+ * that do not sum to 1 */
 mf_value mf_generalized_kl_divergence_opt(mf_value log_predictions, mf_value targets,
                                           const mf_distance_options *o);
 /* (..., n), (..., n) -> (...): the cosine of the angle between two vectors; 1 minus that */

@@ -192,8 +192,8 @@ mf_value mf_diff(mf_value x, int n MF_DEFAULT_(1), int axis MF_DEFAULT_(-1));
 /* (n) -> (n + |k|, n + |k|), or (m, n) -> (d): a matrix with x on its k-th diagonal, or the k-th
  * diagonal of a matrix */
 mf_value mf_diag(mf_value x, int k MF_DEFAULT_(0));
-/* (..., m, ..., n, ...) -> (..., d): np.diagonal: the diagonal number `offset` of the matrices along
- * two axes */
+/* (..., m, ..., n, ...) -> (..., d): np.diagonal: the diagonal number `offset` of the matrices
+ * along two axes */
 mf_value mf_diagonal(mf_value x, int offset MF_DEFAULT_(0), int axis1 MF_DEFAULT_(0),
                      int axis2 MF_DEFAULT_(1));
 /* parts -> list: for vectors (m), (n), ... one array of shape (m, n, ...) each if ij (NumPy's
@@ -430,8 +430,8 @@ mf_value mf_unique_opt(mf_value x, int64_t size, const mf_unique_options *o);
 /* (...) -> tuple of (size): the indices, one array for each dimension, of the first `size` elements
  * that are not 0; filled up with 0 */
 mf_value mf_nonzero(mf_value x, int64_t size);
-/* (...) -> (size, rank): the same indices, one row for each element; (...) -> (size): in the raveled
- * array */
+/* (...) -> (size, rank): the same indices, one row for each element; (...) -> (size): in the
+ * raveled array */
 mf_value mf_argwhere(mf_value x, int64_t size);
 mf_value mf_flatnonzero(mf_value x, int64_t size);
 /* keys -> x: i32: the positions that sort by the last of several keys of one shape, where that is
@@ -456,7 +456,7 @@ mf_value mf_trapezoid_opt(mf_value y, const mf_trapezoid_options *o);
 /* (..., n, ...) -> (..., n, ...): np.gradient: central differences divided by the spacing,
  * one-sided at both ends; of several axes (MF_ALL: each) a list */
 mf_value mf_gradient(mf_value x, double spacing MF_DEFAULT_(1), mf_axis axis MF_DEFAULT_(MF_ALL));
-/* x -> x: np.unwrap: jumps between neighbours of half a period or more are undone by whole periods */
+/* x -> x: np.unwrap: jumps of half a period or more are undone by whole periods */
 mf_value mf_unwrap(mf_value x, double period MF_DEFAULT_(6.283185307179586),
                    int axis MF_DEFAULT_(-1));
 /* -> (count): f32: base^y for evenly spaced y from start to stop (.base: 10 by default); from start
@@ -485,19 +485,19 @@ mf_value mf_polyfit(mf_value x, mf_value y, int64_t degree);
 /* (n) -> (n + 1): np.poly: the coefficients of the polynomial with these zeros and 1 in front;
  * floats; of no zeros the number 1 */
 mf_value mf_poly(mf_value seq_of_zeros);
-/* (n) -> (n - 1): np.roots: the zeros, c64 or c128, in no particular order; zeros at 0 count. NaN if
- * p[0] is 0. Multiple zeros are as inaccurate as in NumPy, and have no derivative. Meant for degrees
- * up to some tens */
+/* (n) -> (n - 1): np.roots: the zeros, c64 or c128, in no particular order; zeros at 0 count. NaN
+ * if p[0] is 0. Multiple zeros are as inaccurate as in NumPy, and have no derivative. Meant for
+ * degrees up to some tens */
 mf_value mf_roots(mf_value p);
-/* (m), (n) -> (max(m, n)): the sum and the difference; (m), (n) -> (m + n - 1): the product, floats.
- * Leading zeros stay */
+/* (m), (n) -> (max(m, n)): the sum and the difference; (m), (n) -> (m + n - 1): the product,
+ * floats. Leading zeros stay */
 mf_value mf_polyadd(mf_value a1, mf_value a2);
 mf_value mf_polysub(mf_value a1, mf_value a2);
 mf_value mf_polymul(mf_value a1, mf_value a2);
 /* (m), (n) -> tuple of (max(m - n + 1, 1)), (m): the quotient, and the remainder with its leading
  * zeros, as in JAX; floats */
 mf_value mf_polydiv(mf_value u, mf_value v);
-/* (n) -> (n - m), or (n + m): the m-th derivative, and the m-th integral with constants 0; floats */
+/* (n) -> (n - m), or (n + m): the m-th derivative; the m-th integral, with constants 0; floats */
 mf_value mf_polyder(mf_value p, int m MF_DEFAULT_(1));
 mf_value mf_polyint(mf_value p, int m MF_DEFAULT_(1));
 /* (n) -> (n, .columns): the powers of each x, from .columns - 1 down to 0, or with .increasing from

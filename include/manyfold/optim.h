@@ -448,8 +448,8 @@ mf_function mf_warmup_exponential_decay_schedule_opt(double init_value, double p
                                                      double decay_rate,
                                                      const mf_exponential_decay_options *o);
 /* One cycle (arXiv:1708.07120): from peak_value / div_factor to peak_value at pct_start of
- * transition_steps, and back: linearly to where it began at pct_final and to that / final_div_factor
- * at the end; or directly along a cosine (which ignores pct_final) */
+ * transition_steps, and back: linearly to where it began at pct_final and to that /
+ * final_div_factor at the end; or directly along a cosine (which ignores pct_final) */
 typedef struct mf_onecycle_schedule_options {
     mf_reserved begin_;
     double pct_start MF_DEFAULT_(0.3), pct_final MF_DEFAULT_(0.85), div_factor MF_DEFAULT_(25.0),

@@ -56,8 +56,9 @@ mf_value mf_expn(int n, mf_value x);
  * of 1 - x; x >= 0 */
 mf_value mf_spence(mf_value x);
 
-/* ---- Bessel functions. (...) -> (v + 1, ...): of the first kind, of the orders 0 to v, at most 63:
- * by a recurrence from order n_iter, which must exceed z and v by some tens. NaN at 0, as in JAX */
+/* ---- Bessel functions. (...) -> (v + 1, ...): of the first kind, of the orders 0 to v, at most
+ * 63: by a recurrence from order n_iter, which must exceed z and v by some tens. NaN at 0, as in
+ * JAX */
 mf_value mf_bessel_jn(mf_value z, int v, int n_iter MF_DEFAULT_(50));
 /* ---- modified Bessel functions of the first kind, of order 0 and 1. x -> x */
 mf_value mf_i0(mf_value x);
@@ -73,8 +74,8 @@ mf_value mf_kl_div(mf_value p, mf_value q);   /* rel_entr(p, q) - p + q */
 /* x -> x */
 mf_value mf_entr(mf_value x);  /* -x log(x); -inf below 0 */
 mf_value mf_logit(mf_value p); /* log(p / (1 - p)), the inverse of mf_sigmoid */
-/* (...), (...) -> (...): the transformations of Box and Cox: (x^lmbda - 1) / lmbda, log(x) for lmbda
- * 0, of x > 0; the same of 1 + x, accurate near 0 */
+/* (...), (...) -> (...): the transformations of Box and Cox: (x^lmbda - 1) / lmbda, log(x) for
+ * lmbda 0, of x > 0; the same of 1 + x, accurate near 0 */
 mf_value mf_boxcox(mf_value x, mf_value lmbda);
 mf_value mf_boxcox1p(mf_value x, mf_value lmbda);
 

@@ -1,5 +1,5 @@
-/* NumPy's products: outer, inner, vdot, tensordot, kron, cross, vecdot, matvec, vecmat. einsum is in einsum.c; dot and matmul wrap primitives.
- * Invariant: each is one dot_general and gets its gradients and batching from it; kron and cross are elementwise products. */
+/* NumPy's products: outer, inner, vdot, tensordot, kron, cross, vecdot, matvec, vecmat. einsum is in einsum.c; dot and matmul wrap
+ * primitives. Invariant: each is one dot_general and gets its gradients and batching from it; kron and cross are elementwise products. */
 #include <manyfold.h>
 
 mf_value(mf_outer)(mf_value a, mf_value b) { return mf_dot_general_opt(mf_ravel(a), mf_ravel(b), NULL); }

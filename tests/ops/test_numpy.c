@@ -78,7 +78,8 @@ static void products(void)
         mf_tuple(mf_matvec(grid(), F(1, 2, 3)), mf_matvec(cube(), F(1, 2)), mf_vecmat(F(1, 2), grid()), mf_vecmat(F(1, 2, 3), cube())))
     ROW(0, "parts(vecmat(lax.complex(F(1, 2), F(3, -1)), grid))", parts(mf_vecmat(complex_pair(), grid())))
     ROW(0,
-        "(linalg.multi_dot([grid, whole.T, grid]), linalg.multi_dot([F(1, 2), grid, whole.T]), linalg.multi_dot([F(1, 2), spread, F(3, 4)]))",
+        "(linalg.multi_dot([grid, whole.T, grid]), linalg.multi_dot([F(1, 2), grid, whole.T]), "
+        "linalg.multi_dot([F(1, 2), spread, F(3, 4)]))",
         mf_tuple(mf_multi_dot(mf_list(grid(), mf_transpose(whole(), MF_INTS0), grid())),
                  mf_multi_dot(mf_list(F(1, 2), grid(), mf_transpose(whole(), MF_INTS0))),
                  mf_multi_dot(mf_list(F(1, 2), spread(), F(3, 4)))))

@@ -110,8 +110,8 @@ mf_value(mf_i0e)(mf_value x) { return numpy_call_wide(mf_jit(i0e_of), numpy_real
 mf_value(mf_i1)(mf_value x) { return numpy_call_wide(mf_jit(i1_of), numpy_real_float(x, "i1")); }
 mf_value(mf_i1e)(mf_value x) { return numpy_call_wide(mf_jit(i1e_of), numpy_real_float(x, "i1e")); }
 
-/* ---- bessel_jn: Miller's backward recurrence J(k) = 2 (k + 1) / z J(k + 1) - J(k + 2) from arbitrary numbers, which the sum J(0) + 2 J(2) + 2
- * J(4) + ... = 1 scales (Zhang and Jin, Computation of Special Functions, 5) */
+/* ---- bessel_jn: Miller's backward recurrence J(k) = 2 (k + 1) / z J(k + 1) - J(k + 2) from arbitrary numbers, which the sum J(0) + 2
+ * J(2) + 2 J(4) + ... = 1 scales (Zhang and Jin, Computation of Special Functions, 5) */
 enum { MILLER_ORDERS = 64, MILLER_ROUNDS = 500 };
 
 typedef struct miller {

@@ -1,5 +1,5 @@
-/* Exponential integrals: expi, exp1, expn. Invariant: derivatives are functions of this family; the branch of a `where` that is not selected
- * gets a harmless argument. */
+/* Exponential integrals: expi, exp1, expn. Invariant: derivatives are functions of this family; the branch of a `where` that is not
+ * selected gets a harmless argument. */
 #include "numpy/floats.h"
 #include "numpy/special/rational.h"
 

@@ -1,5 +1,5 @@
-/* The normal distribution: erfc, erfcx, ndtr, log_ndtr, ndtri. Invariant: tails keep full relative accuracy: they are never computed as 1 minus a
- * number near 1. Rational approximations: Cephes (Moshier, ndtr.c, ndtri.c). */
+/* The normal distribution: erfc, erfcx, ndtr, log_ndtr, ndtri. Invariant: tails keep full relative accuracy: they are never computed as 1
+ * minus a number near 1. Rational approximations: Cephes (Moshier, ndtr.c, ndtri.c). */
 #include "numpy/floats.h"
 #include "numpy/special/rational.h"
 
