@@ -4,7 +4,9 @@
 
 #include <math.h>
 
-/* ---- values and fits */ mf_value(mf_polyval)(mf_value p, mf_value x)
+/* ---- values and fits */
+
+mf_value(mf_polyval)(mf_value p, mf_value x)
 {
     MF_LAYER;
     if (mf_ndim(p) != 1)
@@ -23,8 +25,8 @@ mf_value mf_vander_opt(mf_value x, const mf_vander_options *o)
     int64_t columns = o && o->columns != MF_END ? o->columns : mf_dim(x, 0);
     if (columns < 0)
         return mf_make_error(MF_ERROR_ARGUMENT, "vander: the number of columns must not be negative, not %lld", (long long)columns);
-    mf_dtype d = mf_dtype_of(x); /* small integers stay as they are */
-    mf_value powers = mf_pow(mf_expand_dims(x, 1), mf_astype(mf_arange(columns, MF_I32), d > MF_BOOL && d < MF_F16 ? d : MF_I32));
+    mf_dtype d = mf_dtype_of(x); /* the exponents are of this dtype, as in JAX */
+    mf_value powers = mf_pow(mf_expand_dims(x, 1), mf_astype(mf_arange(columns, MF_I32), d > MF_BOOL ? d : MF_I32));
     return o && o->increasing ? powers : mf_flip(powers, 1);
 }
 

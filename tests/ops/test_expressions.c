@@ -15,6 +15,7 @@ OF_COMPLEX(log1p)
 OF_COMPLEX(exp2)
 
 SUM_OF(sinc_sum, mf_sinc(x))
+SUM_OF(whole_powers_sum, mf_pow(x, I(0, 1, 2, -1)))
 SUM_OF(nanmean_sum, mf_nanmean(x))
 SUM_OF(nanmax_sum, mf_nanmax(x))
 SUM_OF(nanmedian_sum, mf_nanmedian(x))
@@ -139,6 +140,7 @@ static void signs_and_steps(void)
         mf_isclose(F(1, inf, nan_, 1e6), F(1.00001, inf, nan_, 1e6 + 11)))
     ROW(1e-9, "grad(lambda x: sum(sinc(x)))(D(0, 0.001, 0.5, -2.5))", mf_call(mf_grad(sinc_sum), D(0, 0.001, 0.5, -2.5)))
     ROW(1e-6, "hessian(lambda x: sum(sinc(x)))(D(0, 0.5))", mf_call(mf_hessian(sinc_sum), D(0, 0.5)))
+    ROW(1e-6, "grad(lambda x: sum(x ** I(0, 1, 2, -1)))(F(0, 0, 0, 3))", mf_call(mf_grad(whole_powers_sum), F(0, 0, 0, 3)))
 }
 
 static void joining(void)

@@ -124,14 +124,20 @@ mf_value(mf_integer_pow)(mf_value x, int y)
     return integer_power(x, y);
 }
 
+/* An integer exponent of 0 makes a constant, whose derivative is 0 at a base of 0 too; the rule of pow gives NaN there, as JAX does for
+ * floats. */
 mf_value(mf_pow)(mf_value a, mf_value b)
 {
     MF_ENTER(MF_FORKED);
     int64_t y;
     if (constant_exponent(b, &y))
         return integer_power(a, y);
+    const mf_type *exponent = mf_value_type(b);
+    bool whole = exponent && mf_dtype_is_int(exponent->dtype);
     if (!mf_promote2(&a, &b, "pow"))
         return a;
+    if (whole && mf_dtype_is_inexact(dtype_of(a)))
+        a = mf_where(mf_equal(b, 0), 1, a);
     if (dtype_of(a) == MF_BOOL) {
         a = mf_convert_value(a, MF_I32, false);
         b = mf_convert_value(b, MF_I32, false);
