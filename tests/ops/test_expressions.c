@@ -414,6 +414,12 @@ static void activations_and_matrices(void)
     ROW(5e-6, "(expm(spread), expm(-9 * spread), expm(stack([spread, spread * 0])))",
         mf_tuple(mf_expm(spread()), mf_expm(mf_mul(-9, spread())), mf_expm(mf_stack(mf_list(spread(), mf_mul(spread(), 0))))))
     ROW(1e-12, "expm(D(10, 2.5, 2.5, 5).reshape(2, 2))", mf_expm(mf_reshape(D(10, 2.5, 2.5, 5), MF_SHAPE(2, 2))))
+    ROW(0, "(linalg.norm(grid, 1, axis=(1, 0)), linalg.norm(grid, -inf, axis=(1, 0)), linalg.norm(cube, inf, axis=(2, 0), keepdims=True))",
+        mf_tuple(mf_norm(grid(), .ord = 1, .axis = mf_axes(1, 0)), mf_norm(grid(), .ord = -inf, .axis = mf_axes(1, 0)),
+                 mf_norm(cube(), .ord = inf, .axis = mf_axes(2, 0), .keepdims = true)))
+    ROW(0, "(linalg.norm(zeros(0), inf), linalg.norm(zeros((3, 0)), 1), linalg.norm(zeros((0, 3)), inf), linalg.norm(zeros((2, 0)), 2))",
+        mf_tuple(mf_norm(mf_zeros(MF_SHAPE(0), MF_F32), .ord = inf), mf_norm(mf_zeros(MF_SHAPE(3, 0), MF_F32), .ord = 1),
+                 mf_norm(mf_zeros(MF_SHAPE(0, 3), MF_F32), .ord = inf), mf_norm(mf_zeros(MF_SHAPE(2, 0), MF_F32), .ord = 2)))
     ROW(1e-5, "grad(lambda x: sum(expm(x) * spread))(F(0, 3, -3, 0).reshape(2, 2))",
         mf_call(mf_grad(expm_sum), mf_reshape(F(0, 3, -3, 0), MF_SHAPE(2, 2))))
 }

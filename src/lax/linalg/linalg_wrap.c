@@ -65,15 +65,19 @@ static mf_axis axis_of(const mf_intlist *axes)
     return mf_axes_n(list, axes->count);
 }
 
-static mf_value largest(mf_value x, mf_axis axis, double ord, bool keepdims)
-{
-    mf_reduce_options o = { .axis = axis, .keepdims = keepdims };
-    return ord > 0 ? mf_max_opt(x, &o) : mf_min_opt(x, &o);
-}
-
 static mf_value total(mf_value x, mf_axis axis, bool keepdims)
 {
     return mf_sum_opt(x, &(mf_reduce_options){ .axis = axis, .keepdims = keepdims });
+}
+
+/* The greatest or the least of magnitudes; the greatest of none is 0. */
+static mf_value largest(mf_value x, mf_axis axis, double ord, bool keepdims)
+{
+    mf_reduce_options o = { .axis = axis, .keepdims = keepdims };
+    const mf_type *t = mf_value_type(x); /* NULL of an error */
+    if (ord > 0 && t && t->size == 0)
+        return total(x, axis, keepdims);
+    return ord > 0 ? mf_max_opt(x, &o) : mf_min_opt(x, &o);
 }
 
 static mf_value euclidean(mf_value x, mf_axis axis, bool keepdims)
@@ -108,10 +112,10 @@ static mf_value norm_by_values(mf_value x, const mf_intlist *axes, double ord, b
                     : norm;
 }
 
-/* Sums along rows or columns, then the greatest or the least of them. */
-static mf_value matrix_norm(mf_value x, const mf_intlist *axes, double ord, bool keepdims)
+/* Sums along rows or columns, then the greatest or the least of them. The axes are in ascending order; row is the one that counts rows. */
+static mf_value matrix_norm(mf_value x, const mf_intlist *axes, int64_t row, double ord, bool keepdims)
 {
-    int64_t row = axes->at[0], column = axes->at[1];
+    int64_t column = axes->at[row == axes->at[0]];
     bool of_rows = isinf(ord);
     if (ord == 2 || ord == -2 || ord == MF_NUCLEAR)
         return norm_by_values(x, axes, ord, keepdims);
@@ -140,7 +144,7 @@ mf_value mf_norm_opt(mf_value x, const mf_norm_options *o)
     if (axes->count == 1)
         return vector_norm(x, axes->at[0], o->ord, o->keepdims);
     if (axes->count == 2)
-        return matrix_norm(x, axes, o->ord, o->keepdims);
+        return matrix_norm(x, axes, mf_axes_of(o->axis, rank).at[0], o->ord, o->keepdims);
     return mf_fail(MF_ERROR_AXIS, "norm: an order needs one axis or two, not %d", axes->count);
 }
 
