@@ -295,7 +295,7 @@ mf_value mf_lstsq_opt(mf_value a, mf_value b, const mf_lstsq_options *o)
         return mf_make_error(MF_ERROR_SHAPE, "lstsq: %s has no elements", mf_str(mf_shape_of(a)));
     b = vector ? mf_expand_dims(b, 1) : b;
     mf_value parts = mf_svd(a, .full_matrices = false), s = mf_get(parts, 1), one = mf_ones_like(s);
-    mf_value kept = mf_greater_equal(s, mf_mul(mf_slice_in_dim(s, 0, 1, 1, 0), rcond));
+    mf_value kept = mf_logical_and(mf_greater(s, 0), mf_greater_equal(s, mf_mul(mf_slice_in_dim(s, 0, 1, 1, 0), rcond)));
     mf_value inverse = mf_where(kept, mf_div(one, mf_where(kept, s, one)), mf_zeros_like(s));
     mf_value projected = mf_matmul(adjoint(mf_get(parts, 0)), b),
              scaled = mf_mul(mf_astype(mf_expand_dims(inverse, 1), mf_dtype_of(a)), projected);

@@ -420,6 +420,7 @@ static void activations_and_matrices(void)
     ROW(0, "(linalg.norm(zeros(0), inf), linalg.norm(zeros((3, 0)), 1), linalg.norm(zeros((0, 3)), inf), linalg.norm(zeros((2, 0)), 2))",
         mf_tuple(mf_norm(mf_zeros(MF_SHAPE(0), MF_F32), .ord = inf), mf_norm(mf_zeros(MF_SHAPE(3, 0), MF_F32), .ord = 1),
                  mf_norm(mf_zeros(MF_SHAPE(0, 3), MF_F32), .ord = inf), mf_norm(mf_zeros(MF_SHAPE(2, 0), MF_F32), .ord = 2)))
+    ROW(0, "linalg.lstsq(grid * 0, F(1, 2))", mf_lstsq(mf_mul(grid(), 0), F(1, 2)))
     ROW(1e-5, "grad(lambda x: sum(expm(x) * spread))(F(0, 3, -3, 0).reshape(2, 2))",
         mf_call(mf_grad(expm_sum), mf_reshape(F(0, 3, -3, 0), MF_SHAPE(2, 2))))
 }
