@@ -80,7 +80,9 @@ mf_value(mf_expm)(mf_value a)
 {
     MF_LAYER;
     a = numpy_float(a);
-    return is_square(a) ? mf_call(mf_jit(expm), a) : no_square(a, "expm");
+    if (!is_square(a))
+        return no_square(a, "expm");
+    return mf_size(a) ? mf_call(mf_jit(expm), a) : a;
 }
 
 /* ---- rank */

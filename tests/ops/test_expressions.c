@@ -414,6 +414,8 @@ static void activations_and_matrices(void)
     ROW(5e-6, "(expm(spread), expm(-9 * spread), expm(stack([spread, spread * 0])))",
         mf_tuple(mf_expm(spread()), mf_expm(mf_mul(-9, spread())), mf_expm(mf_stack(mf_list(spread(), mf_mul(spread(), 0))))))
     ROW(1e-12, "expm(D(10, 2.5, 2.5, 5).reshape(2, 2))", mf_expm(mf_reshape(D(10, 2.5, 2.5, 5), MF_SHAPE(2, 2))))
+    ROW(0, "(expm(grid[:0, :0]), expm(zeros((0, 2, 2))))",
+        mf_tuple(mf_expm(mf_zeros(MF_SHAPE(0, 0), MF_F32)), mf_expm(mf_zeros(MF_SHAPE(0, 2, 2), MF_F32))))
     ROW(0, "(linalg.norm(grid, 1, axis=(1, 0)), linalg.norm(grid, -inf, axis=(1, 0)), linalg.norm(cube, inf, axis=(2, 0), keepdims=True))",
         mf_tuple(mf_norm(grid(), .ord = 1, .axis = mf_axes(1, 0)), mf_norm(grid(), .ord = -inf, .axis = mf_axes(1, 0)),
                  mf_norm(cube(), .ord = inf, .axis = mf_axes(2, 0), .keepdims = true)))
