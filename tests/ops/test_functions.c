@@ -276,6 +276,9 @@ TEST(indexing_takes_numbers_and_modes)
     CHECK_STR(mf_str((mf_eye)(2, MF_I32)), "[[1 0]\n [0 1]]");
     CHECK_ERROR(mf_take(x, 0, 0, .mode = (mf_take_mode)9), MF_ERROR_ARGUMENT, "9 is no mode");
     CHECK_ERROR(mf_take(mf_zeros(MF_SHAPE(0), MF_F32), 0, 0, .mode = MF_TAKE_CLIP), MF_ERROR_SHAPE, "nothing to take");
+    CHECK_ERROR(mf_take(mf_zeros(MF_SHAPE(0, 3), MF_F32), 0, 0), MF_ERROR_SHAPE, "nothing to take");
+    CHECK_ERROR(mf_take(mf_zeros(MF_SHAPE(0, 3), MF_F32), 0), MF_ERROR_SHAPE, "nothing to take");
+    CHECK_EQ_INT(mf_dim(mf_take(mf_zeros(MF_SHAPE(0, 3), MF_F32), mf_zeros(MF_SHAPE(0), MF_I32), 0), 0), 0);
     CHECK_ERROR(mf_one_hot(1, 3, .axis = 1), MF_ERROR_AXIS, "one_hot");
     CHECK_ERROR(mf_eye(2, MF_F32, .columns = -1), MF_ERROR_SHAPE, "2 by -1");
 }

@@ -150,6 +150,8 @@ TEST(errors_name_the_op_and_the_shapes)
     CHECK_ERROR(mf_broadcast_to(x, MF_SHAPE(2, 4)), MF_ERROR_SHAPE, "float32[2,3] cannot be broadcast to the shape (2, 4)");
     CHECK_ERROR(mf_add(x, mf_zeros(MF_SHAPE(4), MF_F32)), MF_ERROR_SHAPE, "incompatible shapes for broadcasting: float32[2,3], float32[4]");
     CHECK_ERROR(mf_get(x, 2), MF_ERROR_AXIS, "index 2 is out of bounds for axis 0 with size 2");
+    CHECK_ERROR(mf_get(mf_zeros(MF_SHAPE(0, 3)), mf_array(MF_I32, MF_SHAPE(1), 0)), MF_ERROR_AXIS, "out of bounds for axis 0 with size 0");
+    CHECK_EQ_INT(mf_dim(mf_get(mf_zeros(MF_SHAPE(0, 3)), mf_zeros(MF_SHAPE(2, 0), MF_I32)), 0), 2);
     CHECK_ERROR(mf_get(x, 0, 0, 0), MF_ERROR_AXIS, "too many indices");
     CHECK_ERROR(mf_expand_dims(x, 4), MF_ERROR_AXIS, "expand_dims: axis 4 is out of bounds");
     CHECK_ERROR(mf_squeeze(x, 0), MF_ERROR_SHAPE, "squeeze: axis 0 of float32[2,3] has a size other than one");

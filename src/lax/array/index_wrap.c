@@ -242,7 +242,7 @@ mf_value mf_take_opt(mf_value x, mf_value indices, mf_axis axis, const mf_take_o
     indices = take_places(indices, t->dims[at], mode);
     if (!mf_value_type(indices))
         return indices;
-    if (t->dims[at] == 0 && mode != MF_TAKE_FILL && mf_value_type(indices)->size > 0)
+    if (t->dims[at] == 0 && mf_value_type(indices)->size > 0)
         return mf_fail(MF_ERROR_SHAPE, "take: axis %lld of %s has nothing to take", (long long)at, mf_type_name(t));
     int width = mf_value_type(indices)->rank;
     for (int i = 0; i < t->rank; i++)

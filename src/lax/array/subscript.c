@@ -253,6 +253,15 @@ static int place_of(const steps *s)
     return groups > 1 || first < 0 ? 0 : first;
 }
 
+/* An error if an array of indices, or a traced index, reads from an axis without elements: no value of it is in bounds. */
+static mf_value check_not_empty(const steps *s)
+{
+    for (int i = 0; i < s->count; i++)
+        if (s->kind[i] >= STEP_TRACED && s->limit[i] == 0 && mf_value_type(s->index[i])->size > 0)
+            return mf_fail(MF_ERROR_AXIS, "an index is out of bounds for axis %d with size 0", i);
+    return (mf_value){ 0 };
+}
+
 static mf_value indexed(mf_value x, const mf_value *path, int count, int64_t mode)
 {
     if (count < 0)
@@ -264,6 +273,8 @@ static mf_value indexed(mf_value x, const mf_value *path, int count, int64_t mod
     if (!mf_wrap_array(&x, "mf_get"))
         return x;
     mf_value error = read_path(&s, &x, path, count);
+    if (!error.handle && mode == GATHER_IN_BOUNDS)
+        error = check_not_empty(&s);
     if (error.handle)
         return error;
     for (int i = 0; i < s.count; i++) {
