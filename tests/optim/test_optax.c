@@ -247,3 +247,24 @@ TEST(wrong_options)
     mf_value wide = mf_ones(MF_SHAPE(1, 2, 1, 2, 1, 1), MF_F32), state = mf_optim_init(clip, wide);
     CHECK_CONTAINS(mf_error(mf_optim_update(clip, wide, &state, wide)), "adaptive_grad_clip: parameters have at most 5 dimensions, not 6");
 }
+
+/* Optax's numbers with jax_enable_x64: 5 steps along the sines of the parameters, from 1 and -2. */
+TEST(parameters_in_f64_are_moved_in_f64)
+{
+    MF_SCOPE;
+    const struct {
+        mf_optimizer o;
+        double x[2];
+    } cases[] = {
+        { mf_adam(0.05), { 0.75097615838741871, -1.7496412744094889 } },
+        { mf_adam(0.05, .nesterov = true), { 0.71542008930024181, -1.7087326337011188 } },
+        { mf_rmsprop(0.05, .bias_correction = true), { 0.75875734717286492, -1.7459875155791766 } },
+    };
+    for (int i = 0; i < 3; i++) {
+        mf_value x = mf_array(MF_F64, MF_SHAPE(2), 1, -2), state = mf_optim_init(cases[i].o, x);
+        for (int t = 0; t < 5; t++)
+            x = mf_optim_update(cases[i].o, mf_sin(x), &state, x);
+        for (int k = 0; k < 2; k++)
+            CHECK_NEAR(mf_item_f64(mf_get(x, k)), cases[i].x[k], 1e-14);
+    }
+}
