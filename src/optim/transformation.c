@@ -301,11 +301,28 @@ mf_value(mf_periodic_update)(mf_value new_tensors, mf_value old_tensors, mf_valu
     return mf_tree_map(mf_closure(either_leaf, &is_due), new_tensors, old_tensors);
 }
 
+static mf_value first_of(mf_value p, mf_value g) { return (void)g, p; }
+
+/* The error of an update; where the gradients' tree is not that of the parameters, in words that say so. */
+static mf_value explained(mf_value error, mf_value grads, mf_value params)
+{
+    if (mf_kind_of(grads) == MF_KIND_ERROR || mf_kind_of(params) == MF_KIND_ERROR)
+        return error;
+    mf_value both = mf_tree_map(first_of, params, grads);
+    const char *message = mf_kind_of(both) == MF_KIND_ERROR && mf_error_status(both) == MF_ERROR_TREE ? mf_error(both) : NULL;
+    const char *where = message ? strstr(message, "at ") : NULL;
+    return where ? mf_make_error(MF_ERROR_TREE, "mf_optim_update: the gradients must have the tree of the parameters, which differs %s",
+                                 where)
+                 : error;
+}
+
 mf_value(mf_optim_update)(mf_optimizer handle, mf_value grads, mf_value *opt_state, mf_value params)
 {
     MF_LAYER;
     mf_value updates = mf_optim_transform(handle, grads, opt_state, params);
-    return mf_kind_of(updates) == MF_KIND_ERROR ? updates : mf_apply_updates(params, updates);
+    if (mf_kind_of(updates) != MF_KIND_ERROR)
+        updates = mf_apply_updates(params, updates);
+    return mf_kind_of(updates) == MF_KIND_ERROR ? explained(updates, grads, params) : updates;
 }
 
 /* ---- masks */

@@ -138,6 +138,15 @@ TEST(states_of_others)
     FAILS(mf_optim_update(many, x, &inner, x), "the state of sgd is a dict of count, but this one has count, mu, nu");
 }
 
+TEST(gradients_of_another_tree)
+{
+    MF_SCOPE;
+    mf_value w = mf_dict("w", numbers(1, 2)), state = mf_optim_init(mf_adam(), w);
+    FAILS(mf_optim_update(mf_adam(), mf_dict("v", numbers(1, 2)), &state, w),
+          "mf_optim_update: the gradients must have the tree of the parameters, which differs at the top: a dict with keys {w} against");
+    FAILS(mf_optim_update(mf_adam(), mf_tuple(w, w), &state, w), "a dict with keys {w} against a tuple of 2");
+}
+
 static mf_value fails_at_once(mf_optimizer o) { return mf_optim_init(o, mf_f(1)); }
 
 TEST(options_that_make_no_sense)
