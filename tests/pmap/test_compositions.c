@@ -451,6 +451,18 @@ TEST(a_number_in_a_carry_becomes_what_the_body_makes_of_it)
     CHECK_CONTAINS(mf_error(mf_fori_loop(0, 3, positive, 1)), words);
 }
 
+FN(grown_kernel, mf_set(v, mf_mul(mf_get(v, "kernel"), 0.5), "kernel"))
+FN(kernel_below, mf_less(mf_get(v, "kernel"), 3))
+FN(is_low, mf_less(v, 3))
+
+TEST(the_part_of_a_carry_that_changes_its_type_is_named_by_its_path)
+{
+    mf_value carry = mf_dict("bias", 0, "kernel", mf_scalar(1, MF_I32));
+    CHECK_CONTAINS(mf_error(mf_while(kernel_below, grown_kernel, carry)), "carry['kernel'] went in as int32[] and came out as float32[]");
+    CHECK_CONTAINS(mf_error(mf_while(is_low, times_one_and_a_half, mf_scalar(1, MF_I32))),
+                   "carry went in as int32[] and came out as float32[]");
+}
+
 TEST(a_loop_without_rounds_has_a_gradient)
 {
     EXPECT(no_round(mf_f(7)), 7);

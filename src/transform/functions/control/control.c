@@ -196,6 +196,17 @@ static mf_dtype promoted(const mf_type *in, const mf_type *out)
     return in->weak && same_shape ? mf_dtype_promote(in->dtype, true, out->dtype, out->weak, &weak) : in->dtype;
 }
 
+static mf_error_object *carry_differs(const char *op, const mf_structure *carry, int leaf, const mf_type *in, const mf_type *out)
+{
+    mf_text path = { 0 };
+    mf_structure_leaf_path(&path, carry, leaf);
+    mf_error_object *e = mf_error_new(
+        MF_ERROR_DTYPE, "%s: the body's carry output and carry input must have equal types: carry%s went in as %s and came out as %s", op,
+        path.count ? path.at : "", mf_type_name(in), mf_type_name(out));
+    mf_text_free(&path);
+    return e;
+}
+
 /* Checks that the body returns the carry's types. *again: some leaf of `carry` was weak and has been converted to a strong type or to the
  * body's dtype, so the body must be traced again. */
 static mf_error_object *check_carry(const char *op, const mf_traced *body, const mf_structure *wanted, const mf_structure *given,
@@ -216,10 +227,7 @@ static mf_error_object *check_carry(const char *op, const mf_traced *body, const
             continue;
         mf_dtype dtype = promoted(in, out);
         if (!only_weak_differs(in, out) && dtype == in->dtype)
-            return mf_error_new(
-                MF_ERROR_DTYPE,
-                "%s: the body's carry output and carry input must have equal types: leaf %d went in as %s and came out as %s", op, i,
-                mf_type_name(in), mf_type_name(out));
+            return carry_differs(op, wanted, i, in, out);
         if (in->weak) {
             carry[i] = mf_astype(carry[i], dtype);
             *again = true;
