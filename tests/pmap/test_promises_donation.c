@@ -91,6 +91,8 @@ TEST(one_array_is_named_once)
     mf_value x = rows();
     EXPECT_ERROR(mf_call(mf_pmap(sum, .donate_argnums = MF_INTS(0)), x, x), "donate the same array twice");
     EXPECT_ERROR(mf_call(mf_pmap(squares, .donate_argnums = MF_INTS(0)), mf_tuple(x, x)), "donate the same array twice");
+    mf_value state = mf_dict("ema", x, "params", x);
+    EXPECT_ERROR(mf_call(mf_pmap(squares, .donate_argnums = MF_INTS(0)), state), "argument 0['ema'] and argument 0['params']; mf_copy");
     EXPECT_SAME(x, rows());
 }
 

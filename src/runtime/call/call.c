@@ -50,6 +50,35 @@ static void name_donated(mf_executable *x, const bool *donated)
     }
 }
 
+/* Appends what an input of the donating call is: "argument 0['w']"; an input behind the arguments is a state. */
+static void describe_input(mf_text *t, int wanted)
+{
+    const mf_signature *s = donating->s;
+    for (int leaf = 0, input = 0; leaf < s->leaf_count; leaf++)
+        if (s->leaves[leaf].type && input++ == wanted) {
+            mf_signature_leaf_path(t, s, leaf);
+            return;
+        }
+    mf_text_put(t, "a state");
+}
+
+static mf_error_object *donated_twice(const mf_type *type, int first, int second)
+{
+    mf_text t = { 0 };
+    if (donating) {
+        mf_text_put(&t, ": ");
+        describe_input(&t, first);
+        mf_text_put(&t, " and ");
+        describe_input(&t, second);
+    }
+    mf_error_object *e = mf_error_new(
+        MF_ERROR_DONATED,
+        "attempt to donate the same array twice in one call, or to read it beside (%s)%s; mf_copy gives one of them its own memory",
+        mf_type_name(type), t.at ? t.at : "");
+    mf_text_free(&t);
+    return e;
+}
+
 static mf_executable *first_executable(mf_traced *t) { return (mf_executable *)atomic_load_explicit(&t->executable, memory_order_acquire); }
 
 /* The client's first executable, from x on, that fits these arrays (in NULL: any arrays). */
@@ -138,9 +167,7 @@ mf_error_object *mf_check_arrays(mf_array *const *in, int count, const bool *don
             continue;
         for (int k = 0; k < count; k++)
             if (k != i && in[k] == in[i])
-                return mf_error_new(MF_ERROR_DONATED,
-                                    "attempt to donate the same array twice in one call, or to read it beside (%s): inputs %d and %d",
-                                    mf_type_name(in[i]->type), i < k ? i : k, i < k ? k : i);
+                return donated_twice(in[i]->type, i < k ? i : k, i < k ? k : i);
     }
     return NULL;
 }
