@@ -207,6 +207,18 @@ static bool find_cotangents(const custom_rule *r, const mf_traced *t, int *found
     return r->arg_count == 1 && match_cotangents(t->result, r->arguments[0], (int[2]){ 0 }, found);
 }
 
+static mf_error_object *wrong_cotangents(const custom_rule *r, const mf_traced *t)
+{
+    mf_text given = { 0 };
+    mf_structure_difference(&given, arguments_tuple(r), t->result);
+    mf_error_object *e = mf_error_new(MF_ERROR_TREE,
+                                      "the custom_vjp backward rule %s must return a tuple of one cotangent an argument, in the arguments' "
+                                      "trees: %s",
+                                      r->second->name, given.at ? given.at : "");
+    mf_text_free(&given);
+    return e;
+}
+
 static mf_program *trace_backward(const mf_custom_rule *rule, const mf_type *const *types, int count, const mf_type *const *primals,
                                   int primal_count, mf_error_object **error)
 {
@@ -235,8 +247,7 @@ static mf_program *trace_backward(const mf_custom_rule *rule, const mf_type *con
         if (!found)
             *error = mf_error_out_of_memory();
         else if (!find_cotangents(r, t, found))
-            *error = mf_error_new(MF_ERROR_TREE, "the custom_vjp backward rule %s must return a tuple of one cotangent an argument",
-                                  r->second->name);
+            *error = wrong_cotangents(r, t);
         if (rewrap_begin(&w, r, t->program, primal_count, error) && !*error) {
             for (int i = 0; i < m; i++)
                 w.in[i] = mf_builder_input(&w.b, all[i]);
