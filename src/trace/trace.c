@@ -196,8 +196,9 @@ mf_error_object *mf_trace_refuse(const mf_tracer *r, const char *what)
     }
     mf_error_object *e = trace_with_id(t, r->trace_id)
                              ? mf_error_new(MF_ERROR_TRACER,
-                                            "%s: C cannot branch on a traced value (%s of %s): use mf_where, mf_cond or mf_while", what,
-                                            mf_type_name(r->type), r->trace_name)
+                                            "%s: C cannot branch on a traced value (%s of %s): use mf_where, mf_cond or mf_while, "
+                                            "or make the argument static",
+                                            what, mf_type_name(r->type), r->trace_name)
                              : mf_error_new(MF_ERROR_TRACER, "%s: a traced value of %s escaped: it was read after its trace had ended (%s)",
                                             what, r->trace_name, mf_type_name(r->type));
     if (t) {

@@ -162,5 +162,6 @@ TEST(what_does_not_fit_is_an_error)
     CHECK_CONTAINS(mf_error(mf_augment_mixup(key, x, mf_zeros(MF_SHAPE(2), MF_I32))), "images and labels of floats");
     CHECK_CONTAINS(mf_error(mf_augment_mixup(key, x, mf_ones(MF_SHAPE(2, 2), MF_F32), 0.0)), "positive alpha");
     CHECK_CONTAINS(mf_error(mf_augment_flip(mf_f(1), x)), "a random key is uint32[2]");
+    CHECK_CONTAINS(mf_error(mf_augment_flip(mf_random_split(mf_random_key(0)), x)), "uint32[2,2]: take one of these keys by mf_get");
     CHECK_STR(mf_error(mf_augment_flip(key, mf_make_error(MF_ERROR_SHAPE, "of before"))), "of before");
 }

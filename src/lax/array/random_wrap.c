@@ -10,7 +10,9 @@ mf_value(mf_threefry2x32)(mf_value key, mf_value x1, mf_value x2)
         return key;
     const mf_type *k = mf_value_type(key);
     if (k->dtype != MF_U32 || k->rank != 1 || k->dims[0] != 2)
-        return mf_fail(MF_ERROR_DTYPE, "a random key is uint32[2], but this is %s", mf_type_name(k));
+        return mf_fail(
+            MF_ERROR_DTYPE, "a random key is uint32[2], but this is %s%s", mf_type_name(k),
+            k->dtype == MF_U32 && k->rank > 1 && k->dims[k->rank - 1] == 2 ? ": take one of these keys by mf_get, or map over them" : "");
     mf_value v[2] = { x1, x2 };
     for (int i = 0; i < 2; i++) {
         if (mf_wrap_array(&v[i], "threefry2x32"))
