@@ -98,7 +98,6 @@ mf_status mf_to_host(mf_value v, mf_dtype dtype, void *out, size_t count);
  * as v is. The elements follow one another in row-major order unless the array is a view, as
  * mf_transpose, mf_get and mf_broadcast_to give; mf_copy makes it none. NULL on an error */
 const void *mf_unsafe_buffer_pointer(mf_value v);
-/* ---- memory */
 /* ---- memory
  * The allocator of array memory, for the whole process: bytes in arrays now, the most there were,
  * bytes kept for reuse; how often memory came from the system, and how often it was asked for */
@@ -112,7 +111,6 @@ void mf_memory_stats_reset(void); /* sets peak_bytes to live_bytes */
 mf_status mf_delete(mf_value v);
 /* tree -> tree: a copy in memory of its own, in row-major order, on the devices of the original */
 mf_value mf_copy(mf_value tree);
-/* x -> C: which devices hold an array, shard by shard; waits. count 0: v is none */
 /* ---- devices. A list of devices (manyfold/device.h) has those of one platform, and all are of
  * this process.
  * x -> C: the devices that hold an array, shard by shard. Waits. An empty list when v is no

@@ -133,7 +133,6 @@ typedef enum mf_status {
     MF_ERROR_ARGUMENT /* any other invalid argument */
 } mf_status;
 /* Element types: JAX's, with the same widths */
-/* As JAX's, of the same widths */
 typedef enum mf_dtype {
     MF_DTYPE_DEFAULT = 0, /* the default of the function, which its comment states */
     MF_BOOL,
