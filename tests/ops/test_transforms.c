@@ -234,6 +234,9 @@ TEST(a_custom_vjp_has_no_tangents)
     }
 }
 
+static mf_value saved(mf_value x) { return mf_tuple(triple(x), mf_none()); }
+static mf_value summed(mf_value none, mf_value cotangent) { return (void)none, mf_tuple(mf_sum(cotangent)); }
+
 TEST(errors_say_what_is_wrong)
 {
     mf_value x = mf_arange_step(0, 3, 1, MF_F32), n = mf_arange(3, MF_I32), high = mf_zeros(MF_SHAPE(1, 1, 1, 1, 1), MF_F32);
@@ -258,6 +261,8 @@ TEST(errors_say_what_is_wrong)
     CHECK_CONTAINS(mf_error(mf_associative_scan(mf_add, mf_tuple(x, mf_arange(4, MF_F32)))), "one length along axis 0");
     mf_vjp(forgetful, mf_tuple(x, mf_eye(3, MF_F32)), &linear);
     CHECK_CONTAINS(mf_error(mf_call(linear, x)), "one cotangent an argument, in the arguments' trees: at the top: a tuple of 2");
+    CHECK_CONTAINS(mf_error(mf_call(mf_jacrev(mf_custom_vjp(triple, saved, summed)), x)),
+                   "backward rule summed returned cotangent 0 as float32[], but the argument is float32[3]");
 }
 
 static mf_value is_small(mf_value x) { return mf_less(x, 100); }

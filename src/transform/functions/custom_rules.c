@@ -219,6 +219,20 @@ static mf_error_object *wrong_cotangents(const custom_rule *r, const mf_traced *
     return e;
 }
 
+/* Without this check the op below would refuse the cotangent, but cannot name the rule. */
+static mf_error_object *check_cotangent_shapes(const custom_rule *r, const mf_traced *t, const mf_type *const *primals, int count,
+                                               const int *found)
+{
+    for (int i = 0; i < count; i++) {
+        const mf_type *given = found[i] < 0 ? NULL : t->program->out[found[i]]->type, *wanted = primals[i];
+        if (given && mf_dtype_is_inexact(wanted->dtype) &&
+            (given->rank != wanted->rank || memcmp(given->dims, wanted->dims, (size_t)wanted->rank * sizeof *wanted->dims) != 0))
+            return mf_error_new(MF_ERROR_SHAPE, "the custom_vjp backward rule %s returned cotangent %d as %s, but the argument is %s",
+                                r->second->name, i, mf_type_name(given), mf_type_name(wanted));
+    }
+    return NULL;
+}
+
 static mf_program *trace_backward(const mf_custom_rule *rule, const mf_type *const *types, int count, const mf_type *const *primals,
                                   int primal_count, mf_error_object **error)
 {
@@ -248,6 +262,8 @@ static mf_program *trace_backward(const mf_custom_rule *rule, const mf_type *con
             *error = mf_error_out_of_memory();
         else if (!find_cotangents(r, t, found))
             *error = wrong_cotangents(r, t);
+        else
+            *error = check_cotangent_shapes(r, t, primals, primal_count, found);
         if (rewrap_begin(&w, r, t->program, primal_count, error) && !*error) {
             for (int i = 0; i < m; i++)
                 w.in[i] = mf_builder_input(&w.b, all[i]);
