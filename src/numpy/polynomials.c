@@ -198,8 +198,8 @@ static mf_value next_roots(mf_value carry)
 {
     mf_value z = mf_get(carry, 2), p = mf_get(carry, 3), value, slope;
     evaluate(p, z, &value, &slope);
-    mf_value apart = mf_sub(mf_expand_dims(z, 1), mf_expand_dims(z, 0)),
-             repulsion = mf_sum(quotient(mf_ones_like(apart), apart), .axis = 1);
+    mf_value difference = mf_sub(mf_expand_dims(z, 1), mf_expand_dims(z, 0)),
+             repulsion = mf_sum(quotient(mf_ones_like(difference), difference), .axis = 1);
     mf_value step = quotient(value, mf_sub(slope, mf_mul(value, repulsion)));
     mf_value epsilon = mf_scalar(numpy_epsilon(z), mf_dtype_of(mf_abs(z)));
     mf_value open = mf_greater(mf_abs(step), mf_mul(mf_abs(z), epsilon));

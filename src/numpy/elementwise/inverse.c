@@ -93,16 +93,16 @@ static mf_value atanh_jvp(mf_value primals, mf_value tangents)
 
 /* ---- complex inverse hyperbolic functions: the inverse trigonometric ones, rotated by i or -i. The rotation exchanges the parts, because
  * a product with i would lose the sign of a zero, which tells on which side of a branch cut the number lies. */
-static mf_value turned_left(mf_value z) { return mf_complex(mf_neg(mf_imag(z)), mf_real(z)); }
-static mf_value turned_right(mf_value z) { return mf_complex(mf_imag(z), mf_neg(mf_real(z))); }
-static mf_value complex_asinh(mf_value z) { return turned_right(mf_asin(turned_left(z))); }
-static mf_value complex_atanh(mf_value z) { return turned_right(mf_atan(turned_left(z))); }
+static mf_value times_i(mf_value z) { return mf_complex(mf_neg(mf_imag(z)), mf_real(z)); }
+static mf_value times_minus_i(mf_value z) { return mf_complex(mf_imag(z), mf_neg(mf_real(z))); }
+static mf_value complex_asinh(mf_value z) { return times_minus_i(mf_asin(times_i(z))); }
+static mf_value complex_atanh(mf_value z) { return times_minus_i(mf_atan(times_i(z))); }
 
 /* i or -i times acos(z), whichever has a nonnegative real part. */
 static mf_value complex_acosh(mf_value z)
 {
     mf_value angle = mf_acos(z), left = mf_signbit(mf_imag(angle));
-    return mf_where(left, turned_left(angle), turned_right(angle));
+    return mf_where(left, times_i(angle), times_minus_i(angle));
 }
 
 static mf_value inverse(mf_value x, mf_function of_real, mf_value (*of_complex)(mf_value))

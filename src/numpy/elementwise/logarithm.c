@@ -7,7 +7,7 @@
 #include <math.h>
 
 /* The angle, reduced to [-pi, pi). */
-static mf_value turned_back(mf_value angle)
+static mf_value wrapped_angle(mf_value angle)
 {
     mf_value turn = mf_scalar(6.283185307179586, mf_dtype_of(angle)), half = mf_scalar(3.141592653589793, mf_dtype_of(angle));
     return mf_sub(mf_remainder(mf_add(angle, half), turn), half);
@@ -25,7 +25,7 @@ static mf_value joined_complex(mf_value a, mf_value b)
 {
     mf_value top = mf_maximum(a, b); /* the operand with the greater real part */
     mf_value sum = mf_add(top, complex_log1p(mf_exp(mf_sub(mf_add(a, b), mf_mul(top, 2)))));
-    return mf_complex(mf_real(sum), turned_back(mf_imag(sum)));
+    return mf_complex(mf_real(sum), wrapped_angle(mf_imag(sum)));
 }
 
 static mf_value joined(mf_value a, mf_value b)

@@ -11,17 +11,17 @@ typedef struct stats_function {
 
 static mf_value of_arguments(const stats_function *f, const mf_value *v)
 {
-    int count = (int)f->count, after = f->kind == STATS_PLAIN ? 0 : f->kind <= STATS_MASS ? 1 : 2;
+    int count = (int)f->count, after = f->kind == STATS_PLAIN ? 0 : f->kind <= STATS_PMF ? 1 : 2;
     mf_value x = v[0], a = count - after > 1 ? v[1] : (mf_value){ 0 }, b = count - after > 2 ? v[2] : (mf_value){ 0 };
     if (after == 0)
         return f->formula(x, a, b);
     if (after == 1)
         return f->formula(mf_sub(x, v[count - 1]), a, b);
     mf_value loc = v[count - 2], scale = v[count - 1];
-    if (f->kind == STATS_QUANTILE)
+    if (f->kind == STATS_PPF)
         return mf_add(mf_mul(f->formula(x, a, b), scale), loc);
     mf_value y = f->formula(mf_div(mf_sub(x, loc), scale), a, b);
-    return f->kind <= STATS_DENSITY ? mf_sub(y, mf_log(scale)) : y;
+    return f->kind <= STATS_PDF ? mf_sub(y, mf_log(scale)) : y;
 }
 
 static mf_value run(void *function, mf_value arguments)
@@ -31,9 +31,9 @@ static mf_value run(void *function, mf_value arguments)
     for (int i = 0; i < f->count; i++)
         v[i] = mf_get(arguments, i);
     mf_value y = of_arguments(f, v);
-    if (f->kind == STATS_MASS || f->kind == STATS_DENSITY)
+    if (f->kind == STATS_PMF || f->kind == STATS_PDF)
         return mf_exp(y);
-    return f->kind == STATS_LOG_SHARE ? mf_log(y) : y;
+    return f->kind == STATS_LOG_CDF ? mf_log(y) : y;
 }
 
 mf_value stats_apply(const char *name, stats_kind kind, stats_formula formula, const mf_value *arguments, int count)

@@ -9,14 +9,14 @@ typedef mf_value (*stats_formula)(mf_value x, mf_value a, mf_value b);
 
 /* What a function is, if its arguments are x, the parameters, loc and scale; z = (x - loc) / scale. */
 typedef enum stats_kind {
-    STATS_PLAIN,       /* the formula of all arguments: no loc, no scale */
-    STATS_LOG_MASS,    /* the formula of x - loc: no scale */
-    STATS_MASS,        /* its exponential */
-    STATS_LOG_DENSITY, /* the formula of z, minus log(scale) */
-    STATS_DENSITY,     /* the exponential of that */
-    STATS_SHARE,       /* the formula of z */
-    STATS_LOG_SHARE,   /* its logarithm */
-    STATS_QUANTILE     /* the formula of x, times scale, plus loc */
+    STATS_PLAIN,   /* the formula of all arguments: no loc, no scale */
+    STATS_LOGPMF,  /* the formula of x - loc: no scale */
+    STATS_PMF,     /* its exponential */
+    STATS_LOGPDF,  /* the formula of z, minus log(scale) */
+    STATS_PDF,     /* the exponential of that */
+    STATS_CDF,     /* the formula of z: cdf, sf and others */
+    STATS_LOG_CDF, /* its logarithm */
+    STATS_PPF      /* the formula of x, times scale, plus loc */
 } stats_kind;
 
 /* The function of that name, with `count` arguments, of which at most 5. Compiled, as the special functions are. */

@@ -17,23 +17,23 @@ static mf_value gamma_logpdf(mf_value z, mf_value a, mf_value b)
 static mf_value not_negative(mf_value z) { return mf_where(mf_less(z, 0), 0, z); }
 static mf_value gamma_cdf(mf_value z, mf_value a, mf_value b) { return UNUSED, mf_gammainc(a, not_negative(z)); }
 static mf_value gamma_sf(mf_value z, mf_value a, mf_value b) { return UNUSED, mf_gammaincc(a, not_negative(z)); }
-STATS4(gamma_logpdf, STATS_LOG_DENSITY, gamma_logpdf)
-STATS4(gamma_pdf, STATS_DENSITY, gamma_logpdf)
-STATS4(gamma_cdf, STATS_SHARE, gamma_cdf)
-STATS4(gamma_logcdf, STATS_LOG_SHARE, gamma_cdf)
-STATS4(gamma_sf, STATS_SHARE, gamma_sf)
-STATS4(gamma_logsf, STATS_LOG_SHARE, gamma_sf)
+STATS4(gamma_logpdf, STATS_LOGPDF, gamma_logpdf)
+STATS4(gamma_pdf, STATS_PDF, gamma_logpdf)
+STATS4(gamma_cdf, STATS_CDF, gamma_cdf)
+STATS4(gamma_logcdf, STATS_LOG_CDF, gamma_cdf)
+STATS4(gamma_sf, STATS_CDF, gamma_sf)
+STATS4(gamma_logsf, STATS_LOG_CDF, gamma_sf)
 
 static mf_value half(mf_value x) { return mf_mul(x, 0.5); }
 static mf_value chi2_logpdf(mf_value z, mf_value df, mf_value b) { return mf_sub(gamma_logpdf(half(z), half(df), b), M_LN2); }
 static mf_value chi2_cdf(mf_value z, mf_value df, mf_value b) { return gamma_cdf(half(z), half(df), b); }
 static mf_value chi2_sf(mf_value z, mf_value df, mf_value b) { return gamma_sf(half(z), half(df), b); }
-STATS4(chi2_logpdf, STATS_LOG_DENSITY, chi2_logpdf)
-STATS4(chi2_pdf, STATS_DENSITY, chi2_logpdf)
-STATS4(chi2_cdf, STATS_SHARE, chi2_cdf)
-STATS4(chi2_logcdf, STATS_LOG_SHARE, chi2_cdf)
-STATS4(chi2_sf, STATS_SHARE, chi2_sf)
-STATS4(chi2_logsf, STATS_LOG_SHARE, chi2_sf)
+STATS4(chi2_logpdf, STATS_LOGPDF, chi2_logpdf)
+STATS4(chi2_pdf, STATS_PDF, chi2_logpdf)
+STATS4(chi2_cdf, STATS_CDF, chi2_cdf)
+STATS4(chi2_logcdf, STATS_LOG_CDF, chi2_cdf)
+STATS4(chi2_sf, STATS_CDF, chi2_sf)
+STATS4(chi2_logsf, STATS_LOG_CDF, chi2_sf)
 
 /* ---- beta */
 static mf_value beta_logpdf(mf_value z, mf_value a, mf_value b)
@@ -45,12 +45,12 @@ static mf_value beta_logpdf(mf_value z, mf_value a, mf_value b)
 }
 static mf_value beta_cdf(mf_value z, mf_value a, mf_value b) { return mf_betainc(a, b, mf_clip(z, 0, 1)); }
 static mf_value beta_sf(mf_value z, mf_value a, mf_value b) { return mf_betainc(b, a, mf_sub(1, mf_clip(z, 0, 1))); }
-STATS5(beta_logpdf, STATS_LOG_DENSITY, beta_logpdf)
-STATS5(beta_pdf, STATS_DENSITY, beta_logpdf)
-STATS5(beta_cdf, STATS_SHARE, beta_cdf)
-STATS5(beta_logcdf, STATS_LOG_SHARE, beta_cdf)
-STATS5(beta_sf, STATS_SHARE, beta_sf)
-STATS5(beta_logsf, STATS_LOG_SHARE, beta_sf)
+STATS5(beta_logpdf, STATS_LOGPDF, beta_logpdf)
+STATS5(beta_pdf, STATS_PDF, beta_logpdf)
+STATS5(beta_cdf, STATS_CDF, beta_cdf)
+STATS5(beta_logcdf, STATS_LOG_CDF, beta_cdf)
+STATS5(beta_sf, STATS_CDF, beta_sf)
+STATS5(beta_logsf, STATS_LOG_CDF, beta_sf)
 
 /* ---- t */
 static mf_value t_logpdf(mf_value z, mf_value df, mf_value b)
@@ -60,8 +60,8 @@ static mf_value t_logpdf(mf_value z, mf_value df, mf_value b)
     mf_value fall = mf_mul(power, mf_log1p(mf_div(mf_square(z), df)));
     return mf_sub(mf_sub(peak, half(mf_log(mf_mul(df, M_PI)))), fall);
 }
-STATS4(t_logpdf, STATS_LOG_DENSITY, t_logpdf)
-STATS4(t_pdf, STATS_DENSITY, t_logpdf)
+STATS4(t_logpdf, STATS_LOGPDF, t_logpdf)
+STATS4(t_pdf, STATS_PDF, t_logpdf)
 
 /* ---- pareto: z from 1 on */
 static mf_value log_from_1(mf_value z) { return mf_log(mf_where(mf_less(z, 1), 1, z)); }
@@ -78,13 +78,13 @@ static mf_value pareto_ppf(mf_value q, mf_value a, mf_value b)
     mf_value inside = mf_logical_and(mf_greater_equal(q, 0), mf_less_equal(q, 1));
     return mf_where(inside, mf_pow(mf_sub(1, mf_where(inside, q, 0.5)), mf_neg(mf_reciprocal(a))), (double)NAN);
 }
-STATS4(pareto_logpdf, STATS_LOG_DENSITY, pareto_logpdf)
-STATS4(pareto_pdf, STATS_DENSITY, pareto_logpdf)
-STATS4(pareto_cdf, STATS_SHARE, pareto_cdf)
-STATS4(pareto_logcdf, STATS_LOG_SHARE, pareto_cdf)
-STATS4(pareto_sf, STATS_SHARE, pareto_sf)
-STATS4(pareto_logsf, STATS_SHARE, pareto_logsf)
-STATS4(pareto_ppf, STATS_QUANTILE, pareto_ppf)
+STATS4(pareto_logpdf, STATS_LOGPDF, pareto_logpdf)
+STATS4(pareto_pdf, STATS_PDF, pareto_logpdf)
+STATS4(pareto_cdf, STATS_CDF, pareto_cdf)
+STATS4(pareto_logcdf, STATS_LOG_CDF, pareto_cdf)
+STATS4(pareto_sf, STATS_CDF, pareto_sf)
+STATS4(pareto_logsf, STATS_CDF, pareto_logsf)
+STATS4(pareto_ppf, STATS_PPF, pareto_ppf)
 
 /* ---- truncnorm: a normal distribution between a and b, which are in units of the scale, from loc */
 /* log(ndtr(b) - ndtr(a)), computed in the tail that both are in, so that it is no difference of numbers near 1. */
@@ -119,12 +119,12 @@ static mf_value truncnorm_logcdf(mf_value z, mf_value a, mf_value b)
 static mf_value truncnorm_logsf(mf_value z, mf_value a, mf_value b) { return truncnorm_logcdf(mf_neg(z), mf_neg(b), mf_neg(a)); }
 static mf_value truncnorm_cdf(mf_value z, mf_value a, mf_value b) { return mf_exp(truncnorm_logcdf(z, a, b)); }
 static mf_value truncnorm_sf(mf_value z, mf_value a, mf_value b) { return mf_exp(truncnorm_logsf(z, a, b)); }
-STATS5(truncnorm_logpdf, STATS_LOG_DENSITY, truncnorm_logpdf)
-STATS5(truncnorm_pdf, STATS_DENSITY, truncnorm_logpdf)
-STATS5(truncnorm_cdf, STATS_SHARE, truncnorm_cdf)
-STATS5(truncnorm_logcdf, STATS_SHARE, truncnorm_logcdf)
-STATS5(truncnorm_sf, STATS_SHARE, truncnorm_sf)
-STATS5(truncnorm_logsf, STATS_SHARE, truncnorm_logsf)
+STATS5(truncnorm_logpdf, STATS_LOGPDF, truncnorm_logpdf)
+STATS5(truncnorm_pdf, STATS_PDF, truncnorm_logpdf)
+STATS5(truncnorm_cdf, STATS_CDF, truncnorm_cdf)
+STATS5(truncnorm_logcdf, STATS_CDF, truncnorm_logcdf)
+STATS5(truncnorm_sf, STATS_CDF, truncnorm_sf)
+STATS5(truncnorm_logsf, STATS_CDF, truncnorm_logsf)
 
 /* ---- vonmises */
 static mf_value vonmises_logpdf(mf_value x, mf_value kappa, mf_value b)
