@@ -341,7 +341,7 @@ const bad_call bad_calls[] = {
     { "turns_differ", turns_differ, "psum over 'i' was reached by devices 0, 1, 2, 3, 4, 5, but devices 6, 7 never come to it" },
     { "gradient_of_a_while", gradient_of_a_while, "Reverse-mode differentiation does not work for while loops" },
     { "branches_differ", branches_differ, "branch 0 and branch 1 must have the same tree" },
-    { "carry_changes", carry_changes, "leaf 0 went in as float32[] and came out as float32[2]" },
+    { "carry_changes", carry_changes, "carry went in as float32[] and came out as float32[2]" },
     { "of_integers", of_integers, "argument 0 of square is int32[]" },
     { "argnum_is_out_of_range", argnum_is_out_of_range, "argnums names argument 1" },
     { "tangent_has_another_shape", tangent_has_another_shape, "primal 0 is float32[8], its tangent float32[3]" },
