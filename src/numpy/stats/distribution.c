@@ -27,7 +27,7 @@ static mf_value of_arguments(const stats_function *f, const mf_value *v)
 static mf_value run(void *function, mf_value arguments)
 {
     const stats_function *f = function;
-    mf_value v[5];
+    mf_value v[5] = { { 0 } };
     for (int i = 0; i < f->count; i++)
         v[i] = mf_get(arguments, i);
     mf_value y = of_arguments(f, v);
@@ -39,7 +39,7 @@ static mf_value run(void *function, mf_value arguments)
 mf_value stats_apply(const char *name, stats_kind kind, stats_formula formula, const mf_value *arguments, int count)
 {
     MF_LAYER;
-    mf_value v[5];
+    mf_value v[5] = { { 0 } };
     for (int i = 0; i < count; i++)
         v[i] = arguments[i];
     numpy_common_floats(v, count);
