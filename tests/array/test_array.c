@@ -76,7 +76,7 @@ TEST(makers)
     CHECK_EQ_UINT((uint64_t)mf_item_i64(mf_of_ullong(UINT64_MAX)), UINT64_MAX);
     CHECK(mf_item_bool(mf_array(MF_I32, MF_SHAPE(1, 1), -3)));
     CHECK_CONTAINS(mf_error(mf_array(MF_F32, MF_SHAPE(2), 1, 2, 3)), "3 numbers for float32[2]");
-    CHECK_EQ_INT(mf_item_i64(mf_array(MF_I64, MF_SHAPE(1), INT64_MAX)), INT64_MAX);
+    CHECK_EQ_INT(mf_item_i64(mf_array(MF_I64, MF_SHAPE(1), 0x1p63)), INT64_MAX);
     CHECK_EQ_INT(mf_item_i64(mf_array(MF_U8, MF_SHAPE(1), 255.5)), 255);
     CHECK_CONTAINS(mf_error(mf_array(MF_U8, MF_SHAPE(2), 1, 300)), "mf_array: 300 is out of bounds for uint8");
     CHECK_CONTAINS(mf_error(mf_array(MF_U32, MF_SHAPE(1), -1)), "-1 is out of bounds for uint32");
