@@ -225,8 +225,7 @@ static mf_error_object *check_cotangent_shapes(const custom_rule *r, const mf_tr
 {
     for (int i = 0; i < count; i++) {
         const mf_type *given = found[i] < 0 ? NULL : t->program->out[found[i]]->type, *wanted = primals[i];
-        if (given && mf_dtype_is_inexact(wanted->dtype) &&
-            (given->rank != wanted->rank || memcmp(given->dims, wanted->dims, (size_t)wanted->rank * sizeof *wanted->dims) != 0))
+        if (given && mf_dtype_is_inexact(wanted->dtype) && !mf_type_same_shape(given, wanted))
             return mf_error_new(MF_ERROR_SHAPE, "the custom_vjp backward rule %s returned cotangent %d as %s, but the argument is %s",
                                 r->second->name, i, mf_type_name(given), mf_type_name(wanted));
     }

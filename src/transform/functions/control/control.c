@@ -192,8 +192,8 @@ static bool only_weak_differs(const mf_type *a, const mf_type *b) { return a != 
  * fits. */
 static mf_dtype promoted(const mf_type *in, const mf_type *out)
 {
-    bool weak, same_shape = in->rank == out->rank && !memcmp(in->dims, out->dims, (size_t)in->rank * sizeof *in->dims);
-    return in->weak && same_shape ? mf_dtype_promote(in->dtype, true, out->dtype, out->weak, &weak) : in->dtype;
+    bool weak;
+    return in->weak && mf_type_same_shape(in, out) ? mf_dtype_promote(in->dtype, true, out->dtype, out->weak, &weak) : in->dtype;
 }
 
 static mf_error_object *carry_differs(const char *op, const mf_structure *carry, int leaf, const mf_type *in, const mf_type *out)
