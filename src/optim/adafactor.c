@@ -1,5 +1,6 @@
 /* Adafactor (arXiv:1804.04235): the second moments of a large matrix are kept as their means over rows and over columns.
  * Invariant: what is not kept is an array of one zero, so that the state has the parameters' structure. */
+#include "optim/moments.h"
 #include "optim/transformation.h"
 
 /* ---- factored second moments. number: decay_rate, epsilon; flag: min_dim_size_to_factor (0: never), decay_offset */
@@ -97,11 +98,9 @@ static const mf_transformation_rule factored_rule = { "scale_by_factored_rms", "
                                                       .update = factored_update };
 
 /* ---- steps in proportion to the parameters. number: min_scale */
-static mf_value root_mean_square(mf_value x) { return mf_sqrt(mf_mean(mf_square(x))); }
-
 static mf_value proportional_leaf(void *least, mf_value u, mf_value p)
 {
-    return mf_mul(u, mf_maximum(root_mean_square(p), *(double *)least));
+    return mf_mul(u, mf_maximum(mf_root_mean_square(p), *(double *)least));
 }
 
 static mf_value proportional_update(const mf_transformation *t, mf_value updates, mf_value *state, mf_value params)

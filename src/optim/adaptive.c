@@ -79,12 +79,7 @@ mf_optimizer mf_adabelief_opt(const mf_adabelief_options *o)
     return chain_of(&t, no_decay, o->learning_rate, o->schedule);
 }
 
-/* ---- radam. flag: nesterov, and the bits of the threshold, for which number has no room */
-typedef union double_bits {
-    double number;
-    int64_t bits;
-} double_bits;
-
+/* ---- radam. The fifth number is the threshold. flag: nesterov */
 typedef struct rectification {
     mf_value known, factor; /* whether the variance is known well enough */
 } rectification;
@@ -112,7 +107,7 @@ static mf_value radam_update(const mf_transformation *t, mf_value updates, mf_va
     mf_value count = mf_count_after(mf_get(*state, "count")), mu = mf_moment_after(updates, mf_get(*state, "mu"), b1, 1);
     mf_value nu = mf_moment_after(updates, mf_get(*state, "nu"), b2, 2), ahead = mf_moment_ahead(mu, updates, b1, count, t->flag[0]);
     *state = mf_dict("count", count, "mu", mu, "nu", nu);
-    rectification r = rectified(b2, ((double_bits){ .bits = t->flag[1] }).number, count);
+    rectification r = rectified(b2, t->number[4], count);
     mf_value step = mf_moment_quotient(ahead, mf_moment_corrected(nu, b2, count), t->number[2], t->number[3]);
     return mf_tree_map(mf_closure(rectified_leaf, &r), step, ahead);
 }
@@ -124,10 +119,9 @@ mf_optimizer mf_radam_opt(const mf_radam_options *o)
     MF_LAYER;
     if (!o)
         return mf_radam();
-    const mf_transformation t = { .rule = &radam_rule,
-                                  .name = "radam",
-                                  .number = { o->b1, o->b2, o->eps, o->eps_root },
-                                  .flag = { o->nesterov, ((double_bits){ .number = o->threshold }).bits } };
+    const mf_transformation t = {
+        .rule = &radam_rule, .name = "radam", .number = { o->b1, o->b2, o->eps, o->eps_root, o->threshold }, .flag = { o->nesterov }
+    };
     return chain_of(&t, no_decay, o->learning_rate, o->schedule);
 }
 

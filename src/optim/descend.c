@@ -1,4 +1,5 @@
 /* Transformations whose state is at most the step count: learning rates and schedules, clipping, weight decay, set_to_zero. */
+#include "optim/moments.h"
 #include "optim/transformation.h"
 
 /* ---- rates. number: step_size or, with a schedule, the sign */
@@ -116,8 +117,7 @@ mf_optimizer mf_clip_by_global_norm(double max_norm)
 
 static mf_value clip_block_leaf(void *threshold, mf_value u)
 {
-    mf_value rms = mf_sqrt(mf_mean(mf_square(u)));
-    return mf_div(u, mf_maximum(mf_div(rms, *(double *)threshold), 1));
+    return mf_div(u, mf_maximum(mf_div(mf_root_mean_square(u), *(double *)threshold), 1));
 }
 
 static mf_value clip_block_update(const mf_transformation *t, mf_value updates, mf_value *state, mf_value params)

@@ -70,5 +70,7 @@ mf_value mf_moment_quotient(mf_value mu, mf_value nu, double eps, double eps_roo
     return mf_tree_map(mf_closure(quotient_leaf, &both), mu, nu);
 }
 
+mf_value mf_root_mean_square(mf_value x) { return mf_sqrt(mf_mean(mf_square(x))); }
+
 static mf_value filled(void *with, mf_value x) { return mf_full_like(x, *(double *)with); }
 mf_value mf_filled_like(mf_value params, double with) { return mf_tree_map(mf_closure(filled, &with), params); }

@@ -12,6 +12,7 @@ mf_value mf_moment_corrected(mf_value tree, double decay, mf_value count);
 mf_value mf_moment_ahead(mf_value mu, mf_value updates, double decay, mf_value count, bool nesterov);
 /* mu / (sqrt(nu + eps_root) + eps) */
 mf_value mf_moment_quotient(mf_value mu, mf_value nu, double eps, double eps_root);
+mf_value mf_root_mean_square(mf_value x);              /* () */
 mf_value mf_filled_like(mf_value params, double with); /* with in all places, in params' dtypes */
 
 #endif

@@ -303,7 +303,8 @@ mf_value(mf_periodic_update)(mf_value new_tensors, mf_value old_tensors, mf_valu
 
 static mf_value first_of(mf_value p, mf_value g) { return (void)g, p; }
 
-/* The error of an update; where the gradients' tree is not that of the parameters, in words that say so. */
+/* The error of an update; where the gradients' tree is not that of the parameters, in words that say so: mf_tree_map's message ends with
+ * "at", the place and what stands there. */
 static mf_value explained(mf_value error, mf_value grads, mf_value params)
 {
     if (mf_kind_of(grads) == MF_KIND_ERROR || mf_kind_of(params) == MF_KIND_ERROR)

@@ -23,7 +23,7 @@ typedef struct mf_transformation_rule {
 struct mf_transformation {
     const mf_transformation_rule *rule;
     const char *name; /* for error messages; never freed */
-    double number[4];
+    double number[5];
     int64_t flag[2];
     int64_t dtype;        /* of the accumulators; 0: the parameters' dtype */
     mf_function schedule; /* kept (mf_function_keep); 0: none */
