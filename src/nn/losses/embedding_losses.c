@@ -29,8 +29,7 @@ mf_value mf_triplet_margin_loss_opt(mf_value anchors, mf_value positives, mf_val
 mf_value(mf_ntxent)(mf_value embeddings, mf_value labels, double temperature)
 {
     MF_LAYER;
-    mf_value wrong = loss_check_both(embeddings, labels);
-    wrong = wrong.handle ? wrong : loss_check_floats("ntxent", "embeddings", embeddings);
+    mf_value wrong = loss_check_floats_with("ntxent", "embeddings", embeddings, labels);
     if (wrong.handle)
         return wrong;
     if (mf_ndim(embeddings) != 2 || mf_ndim(labels) != 1 || mf_dim(labels, 0) != mf_dim(embeddings, 0))

@@ -17,10 +17,15 @@ mf_value loss_check_floats(const char *loss, const char *what, mf_value x)
     return is_float(d) ? (mf_value){ 0 } : mf_make_error(MF_ERROR_DTYPE, "%s: %s are floats, not %s", loss, what, mf_str_dtype(d));
 }
 
+mf_value loss_check_floats_with(const char *loss, const char *what, mf_value x, mf_value other)
+{
+    mf_value wrong = loss_check_both(x, other);
+    return wrong.handle ? wrong : loss_check_floats(loss, what, x);
+}
+
 mf_value loss_check_same(const char *loss, mf_value predictions, mf_value targets)
 {
-    mf_value wrong = loss_check_both(predictions, targets);
-    wrong = wrong.handle ? wrong : loss_check_floats(loss, "predictions", predictions);
+    mf_value wrong = loss_check_floats_with(loss, "predictions", predictions, targets);
     if (wrong.handle)
         return wrong;
     mf_shape a = mf_shape_of(predictions), b = mf_shape_of(targets);

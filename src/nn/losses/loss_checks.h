@@ -8,6 +8,8 @@
 mf_value loss_check_both(mf_value a, mf_value b);
 /* An error if x is an error itself, or is no array of floats. what: what it is, in the plural. */
 mf_value loss_check_floats(const char *loss, const char *what, mf_value x);
+/* Both: x is checked, and other is no error. */
+mf_value loss_check_floats_with(const char *loss, const char *what, mf_value x, mf_value other);
 /* The same for two arrays, which must have equal shapes: Optax demands it where broadcasting would hide a mistake. */
 mf_value loss_check_same(const char *loss, mf_value predictions, mf_value targets);
 

@@ -149,8 +149,7 @@ mf_value(mf_smooth_labels)(mf_value labels, double alpha)
 mf_value(mf_sigmoid_binary_cross_entropy)(mf_value logits, mf_value labels)
 {
     MF_LAYER;
-    mf_value wrong = loss_check_both(logits, labels);
-    wrong = wrong.handle ? wrong : loss_check_floats("sigmoid_binary_cross_entropy", "logits", logits);
+    mf_value wrong = loss_check_floats_with("sigmoid_binary_cross_entropy", "logits", logits, labels);
     if (wrong.handle)
         return wrong;
     labels = mf_astype(labels, mf_dtype_of(logits));
@@ -167,8 +166,7 @@ mf_value(mf_hinge_loss)(mf_value predictions, mf_value targets)
 mf_value(mf_multiclass_hinge_loss)(mf_value scores, mf_value labels)
 {
     MF_LAYER;
-    mf_value wrong = loss_check_both(scores, labels);
-    wrong = wrong.handle ? wrong : loss_check_floats("multiclass_hinge_loss", "scores", scores);
+    mf_value wrong = loss_check_floats_with("multiclass_hinge_loss", "scores", scores, labels);
     wrong = wrong.handle
                 ? wrong
                 : check_labels("multiclass_hinge_loss", scores, labels, mf_ndim(scores) - 1, true, "one label for each row is needed");
@@ -199,8 +197,7 @@ mf_value mf_sigmoid_focal_loss_opt(mf_value logits, mf_value labels, const mf_si
 {
     MF_LAYER;
     double gamma = o ? o->gamma : 2, alpha = o ? o->alpha : 0;
-    mf_value wrong = loss_check_both(logits, labels);
-    wrong = wrong.handle ? wrong : loss_check_floats("sigmoid_focal_loss", "logits", logits);
+    mf_value wrong = loss_check_floats_with("sigmoid_focal_loss", "logits", logits, labels);
     if (wrong.handle)
         return wrong;
     labels = mf_astype(labels, mf_dtype_of(logits));
@@ -260,8 +257,7 @@ mf_value mf_kl_divergence_opt(mf_value log_predictions, mf_value targets, const 
 {
     MF_LAYER;
     o = o ? o : &last;
-    mf_value wrong = loss_check_both(log_predictions, targets);
-    wrong = wrong.handle ? wrong : loss_check_floats("kl_divergence", "log_predictions", log_predictions);
+    mf_value wrong = loss_check_floats_with("kl_divergence", "log_predictions", log_predictions, targets);
     wrong = wrong.handle ? wrong : loss_check_floats("kl_divergence", "targets", targets);
     if (wrong.handle)
         return wrong;
@@ -273,8 +269,7 @@ mf_value mf_kl_divergence_with_log_targets_opt(mf_value log_predictions, mf_valu
 {
     MF_LAYER;
     o = o ? o : &last;
-    mf_value wrong = loss_check_both(log_predictions, log_targets);
-    wrong = wrong.handle ? wrong : loss_check_floats("kl_divergence_with_log_targets", "log_predictions", log_predictions);
+    mf_value wrong = loss_check_floats_with("kl_divergence_with_log_targets", "log_predictions", log_predictions, log_targets);
     wrong = wrong.handle ? wrong : loss_check_floats("kl_divergence_with_log_targets", "log_targets", log_targets);
     if (wrong.handle)
         return wrong;
@@ -302,8 +297,7 @@ mf_value mf_cosine_similarity_opt(mf_value predictions, mf_value targets, const 
 {
     MF_LAYER;
     o = o ? o : &last;
-    mf_value wrong = loss_check_both(predictions, targets);
-    wrong = wrong.handle ? wrong : loss_check_floats("cosine_similarity", "predictions", predictions);
+    mf_value wrong = loss_check_floats_with("cosine_similarity", "predictions", predictions, targets);
     wrong = wrong.handle ? wrong : loss_check_floats("cosine_similarity", "targets", targets);
     if (wrong.handle)
         return wrong;
