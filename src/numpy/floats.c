@@ -43,6 +43,17 @@ void numpy_common_float(mf_value *a, mf_value *b)
     *b = v[1];
 }
 
+/* The dtype is that of their quotient. */
+void numpy_promote_float(mf_value *a, mf_value *b)
+{
+    mf_dtype first = mf_dtype_of(*a), second = mf_dtype_of(*b);
+    if (first == second && first >= MF_F16 && first <= MF_C128)
+        return;
+    mf_dtype both = mf_dtype_of(mf_div(mf_ones(MF_SHAPE0, first), mf_ones(MF_SHAPE0, second)));
+    *a = mf_astype(*a, both);
+    *b = mf_astype(*b, both);
+}
+
 bool numpy_is_complex(mf_value x) { return mf_dtype_of(x) == MF_C64 || mf_dtype_of(x) == MF_C128; }
 
 double numpy_epsilon(mf_value x)
@@ -69,4 +80,11 @@ mf_value numpy_call_wide2(mf_function f, mf_value a, mf_value b)
 {
     mf_dtype d = mf_dtype_of(a);
     return numpy_is_half(d) ? mf_astype(mf_call(f, mf_astype(a, MF_F32), mf_astype(b, MF_F32)), d) : mf_call(f, a, b);
+}
+
+mf_value numpy_call_real2(const char *op, mf_function f, mf_value a, mf_value b)
+{
+    MF_LAYER;
+    numpy_common_float(&a, &b);
+    return numpy_call_wide2(f, numpy_real_float(a, op), b);
 }

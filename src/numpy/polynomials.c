@@ -105,9 +105,7 @@ mf_value(mf_polydiv)(mf_value u, mf_value v)
         return wrong;
     if (mf_dim(v, 0) < 1)
         return mf_make_error(MF_ERROR_SHAPE, "polydiv: the divisor has no coefficients");
-    mf_value one = numpy_float(mf_mul(mf_ones(MF_SHAPE0, mf_dtype_of(u)), mf_ones(MF_SHAPE0, mf_dtype_of(v))));
-    u = mf_mul(u, one);
-    v = mf_mul(v, one);
+    numpy_promote_float(&u, &v);
     int64_t n = mf_dim(v, 0), rounds = mf_dim(u, 0) - n + 1;
     mf_value first = mf_get(v, 0), quotient = mf_zeros(MF_SHAPE(rounds > 1 ? rounds : 1), mf_dtype_of(u));
     for (int64_t k = 0; k < rounds; k++) {

@@ -30,8 +30,6 @@ mf_value(mf_solve_spd)(mf_value a, mf_value b)
 
 /* ---- checks, which return an error or None */
 
-static bool is_inexact(mf_dtype d) { return d == MF_F16 || d == MF_BF16 || d == MF_F32 || d == MF_F64 || d == MF_C64 || d == MF_C128; }
-
 static mf_value check_square(mf_value a, const char *what)
 {
     if (mf_is_error(a))
@@ -40,17 +38,6 @@ static mf_value check_square(mf_value a, const char *what)
         return mf_make_error(MF_ERROR_SHAPE, "%s: the last two dimensions must be those of a square matrix, not %s", what,
                              mf_str(mf_shape_of(a)));
     return mf_none();
-}
-
-/* Converts both to the dtype of their quotient. */
-static void join_dtypes(mf_value *a, mf_value *b)
-{
-    mf_dtype first = mf_dtype_of(*a), second = mf_dtype_of(*b);
-    if (first == second && is_inexact(first))
-        return;
-    mf_dtype both = mf_dtype_of(mf_div(mf_ones(MF_SHAPE0, first), mf_ones(MF_SHAPE0, second)));
-    *a = mf_astype(*a, both);
-    *b = mf_astype(*b, both);
 }
 
 /* ---- solve */
@@ -104,7 +91,7 @@ mf_value(mf_solve)(mf_value a, mf_value b)
     if (mf_ndim(b) < 2 || mf_dim(b, -2) != mf_dim(a, -1))
         return mf_make_error(MF_ERROR_SHAPE, "solve: a of shape %s does not fit the rows of b, %s", mf_str(mf_shape_of(a)),
                              mf_str(mf_shape_of(b)));
-    join_dtypes(&a, &b);
+    numpy_promote_float(&a, &b);
     mf_value wide = with_batch_of(a, b);
     b = with_batch_of(b, a);
     if (mf_is_error(wide) || mf_is_error(b))
@@ -287,7 +274,7 @@ mf_value mf_lstsq_opt(mf_value a, mf_value b, const mf_lstsq_options *o)
     if (mf_ndim(a) != 2 || mf_ndim(b) < 1 || mf_ndim(b) > 2 || mf_dim(a, 0) != mf_dim(b, 0))
         return mf_make_error(MF_ERROR_SHAPE, "lstsq: a matrix and a vector or matrix of as many rows are needed, not %s and %s",
                              mf_str(mf_shape_of(a)), mf_str(mf_shape_of(b)));
-    join_dtypes(&a, &b);
+    numpy_promote_float(&a, &b);
     int64_t rows = mf_dim(a, 0), columns = mf_dim(a, 1), most = rows > columns ? rows : columns;
     bool vector = mf_ndim(b) == 1;
     double rcond = o && o->rcond > 0 ? o->rcond : (double)most * numpy_epsilon(a);

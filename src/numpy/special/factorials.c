@@ -23,14 +23,7 @@ static mf_value beta_of(mf_value a, mf_value b)
     return mf_mul(mf_mul(mf_mul(sign_of(a), sign_of(b)), sign_of(mf_add(a, b))), mf_exp(mf_betaln(a, b)));
 }
 
-static mf_value of_two(const char *name, mf_value (*f)(mf_value a, mf_value b), mf_value a, mf_value b)
-{
-    MF_LAYER;
-    numpy_common_float(&a, &b);
-    return numpy_call_wide2(mf_jit(f), numpy_real_float(a, name), b);
-}
-
-mf_value(mf_beta)(mf_value a, mf_value b) { return of_two("beta", beta_of, a, b); }
+mf_value(mf_beta)(mf_value a, mf_value b) { return numpy_call_real2("beta", mf_jit(beta_of), a, b); }
 
 /* ---- counting */
 static mf_value log_factorial(mf_value n) { return mf_lgamma(mf_add(n, 1)); }
@@ -51,7 +44,7 @@ static mf_value comb_of(mf_value n, mf_value k)
     return mf_where(inside, mf_exp(logarithm), 0);
 }
 
-mf_value(mf_comb)(mf_value n, mf_value k) { return of_two("comb", comb_of, n, k); }
+mf_value(mf_comb)(mf_value n, mf_value k) { return numpy_call_real2("comb", mf_jit(comb_of), n, k); }
 
 static mf_value poch_of(mf_value z, mf_value m)
 {
@@ -71,7 +64,7 @@ static mf_value poch_jvp(mf_value primals, mf_value tangents)
 
 static mf_value poch_compiled(mf_value z, mf_value m) { return mf_call(mf_custom_jvp(poch_of, poch_jvp), z, m); }
 
-mf_value(mf_poch)(mf_value z, mf_value m) { return of_two("poch", poch_compiled, z, m); }
+mf_value(mf_poch)(mf_value z, mf_value m) { return numpy_call_real2("poch", mf_jit(poch_compiled), z, m); }
 
 /* ---- Box-Cox: (e^(lambda l) - 1) / lambda, where l is log(x) or log(1 + x), and l itself for lambda = 0 */
 static mf_value transformed(mf_value l, mf_value lambda)
@@ -83,5 +76,5 @@ static mf_value transformed(mf_value l, mf_value lambda)
 static mf_value boxcox_of(mf_value x, mf_value lambda) { return transformed(mf_log(x), lambda); }
 static mf_value boxcox1p_of(mf_value x, mf_value lambda) { return transformed(mf_log1p(x), lambda); }
 
-mf_value(mf_boxcox)(mf_value x, mf_value lmbda) { return of_two("boxcox", boxcox_of, x, lmbda); }
-mf_value(mf_boxcox1p)(mf_value x, mf_value lmbda) { return of_two("boxcox1p", boxcox1p_of, x, lmbda); }
+mf_value(mf_boxcox)(mf_value x, mf_value lmbda) { return numpy_call_real2("boxcox", mf_jit(boxcox_of), x, lmbda); }
+mf_value(mf_boxcox1p)(mf_value x, mf_value lmbda) { return numpy_call_real2("boxcox1p", mf_jit(boxcox1p_of), x, lmbda); }

@@ -4,12 +4,6 @@
 
 #include <math.h>
 
-static mf_value pair_of(const char *op, mf_value a, mf_value b, mf_function f)
-{
-    numpy_common_float(&a, &b);
-    return numpy_call_wide2(f, numpy_real_float(a, op), b);
-}
-
 /* ---- digamma: the derivative of lgamma */
 static mf_value digamma_of(mf_value x) { return mf_get(mf_jvp(mf_lgamma, mf_tuple(x), mf_tuple(mf_ones_like(x))), 1); }
 
@@ -52,7 +46,7 @@ static mf_value zeta_of(mf_value x, mf_value q)
     return mf_where(inside, sum, mf_where(pole, (double)INFINITY, (double)NAN));
 }
 
-mf_value(mf_zeta)(mf_value x, mf_value q) { return pair_of("zeta", x, q, mf_jit(zeta_of)); }
+mf_value(mf_zeta)(mf_value x, mf_value q) { return numpy_call_real2("zeta", mf_jit(zeta_of), x, q); }
 
 static mf_value polygamma_jvp(void *order, mf_value primals, mf_value tangents);
 
@@ -111,7 +105,7 @@ static mf_value betaln_of(mf_value a, mf_value b)
     return mf_add(mf_lgamma(small), mf_where(stirling, lgamma_difference(safe_small, safe), sum));
 }
 
-mf_value(mf_betaln)(mf_value a, mf_value b) { return pair_of("betaln", a, b, mf_jit(betaln_of)); }
+mf_value(mf_betaln)(mf_value a, mf_value b) { return numpy_call_real2("betaln", mf_jit(betaln_of), a, b); }
 
 mf_value(mf_multigammaln)(mf_value a, int d)
 {
@@ -215,5 +209,5 @@ static mf_value upper_jvp(mf_value primals, mf_value tangents)
 static mf_value gammainc_of(mf_value a, mf_value x) { return mf_call(mf_custom_jvp(lower, lower_jvp), a, x); }
 static mf_value gammaincc_of(mf_value a, mf_value x) { return mf_call(mf_custom_jvp(upper, upper_jvp), a, x); }
 
-mf_value(mf_gammainc)(mf_value a, mf_value x) { return pair_of("gammainc", a, x, mf_jit(gammainc_of)); }
-mf_value(mf_gammaincc)(mf_value a, mf_value x) { return pair_of("gammaincc", a, x, mf_jit(gammaincc_of)); }
+mf_value(mf_gammainc)(mf_value a, mf_value x) { return numpy_call_real2("gammainc", mf_jit(gammainc_of), a, x); }
+mf_value(mf_gammaincc)(mf_value a, mf_value x) { return numpy_call_real2("gammaincc", mf_jit(gammaincc_of), a, x); }
