@@ -36,6 +36,8 @@ static mf_value run(void *function, mf_value arguments)
     return f->kind == STATS_LOG_CDF ? mf_log(y) : y;
 }
 
+mf_value stats_is_probability(mf_value q) { return mf_logical_and(mf_greater_equal(q, 0), mf_less_equal(q, 1)); }
+
 mf_value stats_apply(const char *name, stats_kind kind, stats_formula formula, const mf_value *arguments, int count)
 {
     MF_LAYER;

@@ -4,6 +4,8 @@
 
 #include <manyfold.h>
 
+#include <math.h>
+
 /* A formula of x and up to two parameters, all of one float dtype and one shape; unused ones are unset. */
 typedef mf_value (*stats_formula)(mf_value x, mf_value a, mf_value b);
 
@@ -21,6 +23,10 @@ typedef enum stats_kind {
 
 /* The function of that name, with `count` arguments, of which at most 5. Compiled, as the special functions are. */
 mf_value stats_apply(const char *name, stats_kind kind, stats_formula formula, const mf_value *arguments, int count);
+
+#define STATS_LOG_ZERO (-(double)INFINITY)
+/* Whether q is from 0 to 1. */
+mf_value stats_is_probability(mf_value q);
 
 /* Public functions of 2 to 5 arguments. */
 #define STATS2(name, kind, formula) \

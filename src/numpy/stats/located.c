@@ -5,13 +5,9 @@
 #include <math.h>
 
 #define UNUSED (void)a, (void)b
-static const double least = -(double)INFINITY;
 
-/* f where x is from low to high, otherwise NaN: the quantiles of what is no probability. */
-static mf_value within(mf_value q, mf_value f)
-{
-    return mf_where(mf_logical_and(mf_greater_equal(q, 0), mf_less_equal(q, 1)), f, (double)NAN);
-}
+/* f, or NaN where q is no probability. */
+static mf_value within(mf_value q, mf_value f) { return mf_where(stats_is_probability(q), f, (double)NAN); }
 
 /* ---- norm */
 static mf_value norm_logpdf(mf_value z, mf_value a, mf_value b) { return UNUSED, mf_sub(mf_mul(mf_square(z), -0.5), 0.5 * log(2 * M_PI)); }
@@ -33,7 +29,7 @@ STATS3(norm_isf, STATS_PPF, norm_isf)
 /* ---- uniform */
 static mf_value uniform_logpdf(mf_value z, mf_value a, mf_value b)
 {
-    return UNUSED, mf_where(mf_logical_or(mf_less(z, 0), mf_greater(z, 1)), least, mf_zeros_like(z));
+    return UNUSED, mf_where(mf_logical_or(mf_less(z, 0), mf_greater(z, 1)), STATS_LOG_ZERO, mf_zeros_like(z));
 }
 static mf_value uniform_cdf(mf_value z, mf_value a, mf_value b)
 {
@@ -46,7 +42,7 @@ STATS3(uniform_cdf, STATS_CDF, uniform_cdf)
 STATS3(uniform_ppf, STATS_PPF, uniform_ppf)
 
 /* ---- expon */
-static mf_value expon_logpdf(mf_value z, mf_value a, mf_value b) { return UNUSED, mf_where(mf_less(z, 0), least, mf_neg(z)); }
+static mf_value expon_logpdf(mf_value z, mf_value a, mf_value b) { return UNUSED, mf_where(mf_less(z, 0), STATS_LOG_ZERO, mf_neg(z)); }
 static mf_value expon_logsf(mf_value z, mf_value a, mf_value b) { return UNUSED, mf_where(mf_less(z, 0), 0, mf_neg(z)); }
 static mf_value expon_sf(mf_value z, mf_value a, mf_value b) { return mf_exp(expon_logsf(z, a, b)); }
 static mf_value expon_cdf(mf_value z, mf_value a, mf_value b) { return mf_neg(mf_expm1(expon_logsf(z, a, b))); }
@@ -111,10 +107,12 @@ static mf_value gumbel_cdf(mf_value z, mf_value a, mf_value b) { return mf_exp(g
 static mf_value gumbel_sf(mf_value z, mf_value a, mf_value b) { return mf_neg(mf_expm1(gumbel_logcdf(z, a, b))); }
 
 static mf_value gumbel_logsf(mf_value z, mf_value a, mf_value b) { return UNUSED, mf_log1mexp(mf_exp(mf_neg(z))); }
+/* Whether 0 < q < 1. */
+static mf_value strictly_inside(mf_value q) { return mf_logical_and(mf_greater(q, 0), mf_less(q, 1)); }
 static mf_value gumbel_ppf(mf_value q, mf_value a, mf_value b)
 {
     UNUSED;
-    mf_value inside = mf_logical_and(mf_greater(q, 0), mf_less(q, 1));
+    mf_value inside = strictly_inside(q);
     return mf_where(inside, mf_neg(mf_log(mf_neg(mf_log(mf_where(inside, q, 0.5))))), (double)NAN);
 }
 STATS3(gumbel_r_logpdf, STATS_LOGPDF, gumbel_logpdf)
@@ -133,7 +131,7 @@ static mf_value mirrored_logsf(mf_value z, mf_value a, mf_value b) { return gumb
 static mf_value mirrored_ppf(mf_value q, mf_value a, mf_value b)
 {
     UNUSED;
-    mf_value inside = mf_logical_and(mf_greater(q, 0), mf_less(q, 1));
+    mf_value inside = strictly_inside(q);
     return mf_where(inside, mf_log(mf_neg(mf_log1p(mf_neg(mf_where(inside, q, 0.5))))), (double)NAN);
 }
 STATS3(gumbel_l_logpdf, STATS_LOGPDF, mirrored_logpdf)

@@ -5,14 +5,13 @@
 #include <math.h>
 
 #define UNUSED (void)b
-static const double least = -(double)INFINITY;
 
 /* ---- gamma; chi2 is gamma of df / 2 at z / 2 */
 static mf_value gamma_logpdf(mf_value z, mf_value a, mf_value b)
 {
     UNUSED;
     mf_value inside = mf_greater_equal(z, 0), y = mf_where(inside, z, 1);
-    return mf_where(inside, mf_sub(mf_sub(mf_xlogy(mf_sub(a, 1), y), y), mf_lgamma(a)), least);
+    return mf_where(inside, mf_sub(mf_sub(mf_xlogy(mf_sub(a, 1), y), y), mf_lgamma(a)), STATS_LOG_ZERO);
 }
 static mf_value not_negative(mf_value z) { return mf_where(mf_less(z, 0), 0, z); }
 static mf_value gamma_cdf(mf_value z, mf_value a, mf_value b) { return UNUSED, mf_gammainc(a, not_negative(z)); }
@@ -41,7 +40,7 @@ static mf_value beta_logpdf(mf_value z, mf_value a, mf_value b)
     mf_value outside = mf_logical_or(mf_less(z, 0), mf_greater(z, 1)), y = mf_where(outside, 0.5, z);
     mf_value wrong = mf_logical_or(mf_less_equal(a, 0), mf_less_equal(b, 0));
     mf_value inside = mf_add(mf_xlogy(mf_sub(a, 1), y), mf_xlog1py(mf_sub(b, 1), mf_neg(y)));
-    return mf_where(wrong, (double)NAN, mf_where(outside, least, mf_sub(inside, mf_betaln(a, b))));
+    return mf_where(wrong, (double)NAN, mf_where(outside, STATS_LOG_ZERO, mf_sub(inside, mf_betaln(a, b))));
 }
 static mf_value beta_cdf(mf_value z, mf_value a, mf_value b) { return mf_betainc(a, b, mf_clip(z, 0, 1)); }
 static mf_value beta_sf(mf_value z, mf_value a, mf_value b) { return mf_betainc(b, a, mf_sub(1, mf_clip(z, 0, 1))); }
@@ -67,7 +66,7 @@ STATS4(t_pdf, STATS_PDF, t_logpdf)
 static mf_value log_from_1(mf_value z) { return mf_log(mf_where(mf_less(z, 1), 1, z)); }
 static mf_value pareto_logpdf(mf_value z, mf_value a, mf_value b)
 {
-    return UNUSED, mf_where(mf_less(z, 1), least, mf_sub(mf_log(a), mf_mul(mf_add(a, 1), log_from_1(z))));
+    return UNUSED, mf_where(mf_less(z, 1), STATS_LOG_ZERO, mf_sub(mf_log(a), mf_mul(mf_add(a, 1), log_from_1(z))));
 }
 static mf_value pareto_logsf(mf_value z, mf_value a, mf_value b) { return UNUSED, mf_neg(mf_mul(a, log_from_1(z))); }
 static mf_value pareto_sf(mf_value z, mf_value a, mf_value b) { return mf_exp(pareto_logsf(z, a, b)); }
@@ -75,7 +74,7 @@ static mf_value pareto_cdf(mf_value z, mf_value a, mf_value b) { return mf_neg(m
 static mf_value pareto_ppf(mf_value q, mf_value a, mf_value b)
 {
     UNUSED;
-    mf_value inside = mf_logical_and(mf_greater_equal(q, 0), mf_less_equal(q, 1));
+    mf_value inside = stats_is_probability(q);
     return mf_where(inside, mf_pow(mf_sub(1, mf_where(inside, q, 0.5)), mf_neg(mf_reciprocal(a))), (double)NAN);
 }
 STATS4(pareto_logpdf, STATS_LOGPDF, pareto_logpdf)
@@ -104,7 +103,7 @@ static mf_value truncnorm_logpdf(mf_value z, mf_value a, mf_value b)
 {
     mf_value outside = mf_logical_or(mf_less(z, a), mf_greater(z, b));
     mf_value inside = mf_sub(mf_sub(mf_mul(mf_square(z), -0.5), 0.5 * log(2 * M_PI)), log_mass(a, b));
-    return unless_empty(a, b, mf_where(outside, least, inside));
+    return unless_empty(a, b, mf_where(outside, STATS_LOG_ZERO, inside));
 }
 
 /* Near 1 it is computed from the mass above z. */
@@ -114,7 +113,7 @@ static mf_value truncnorm_logcdf(mf_value z, mf_value a, mf_value b)
     mf_value y = mf_where(outside, half(mf_add(a, b)), z), whole = log_mass(a, b);
     mf_value lower = mf_sub(log_mass(a, y), whole), upper = mf_sub(log_mass(y, b), whole), close = mf_greater(lower, -0.1);
     mf_value value = mf_where(close, mf_log1p(mf_neg(mf_exp(mf_where(close, upper, -1)))), lower);
-    return unless_empty(a, b, mf_where(below, least, mf_where(above, 0, value)));
+    return unless_empty(a, b, mf_where(below, STATS_LOG_ZERO, mf_where(above, 0, value)));
 }
 static mf_value truncnorm_logsf(mf_value z, mf_value a, mf_value b) { return truncnorm_logcdf(mf_neg(z), mf_neg(b), mf_neg(a)); }
 static mf_value truncnorm_cdf(mf_value z, mf_value a, mf_value b) { return mf_exp(truncnorm_logcdf(z, a, b)); }

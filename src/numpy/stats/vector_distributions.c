@@ -1,9 +1,8 @@
 /* Distributions of vectors: multinomial, dirichlet, multivariate_normal. */
 #include "numpy/floats.h"
+#include "numpy/stats/distribution.h"
 
 #include <math.h>
-
-static const double least = -(double)INFINITY;
 
 /* Unset, or the first error of two operands, or that they are complex. */
 static mf_value refused(const char *name, mf_value a, mf_value b)
@@ -30,7 +29,7 @@ mf_value(mf_stats_multinomial_logpmf)(mf_value x, mf_value n, mf_value p)
     n = mf_astype(n, mf_dtype_of(p));
     mf_value each = mf_sub(mf_xlogy(x, p), mf_lgamma(mf_add(x, 1)));
     mf_value whole = mf_add(mf_lgamma(mf_add(n, 1)), mf_sum(each, .axis = -1));
-    return mf_where(mf_equal(mf_sum(x, .axis = -1), n), whole, least);
+    return mf_where(mf_equal(mf_sum(x, .axis = -1), n), whole, STATS_LOG_ZERO);
 }
 
 mf_value(mf_stats_multinomial_pmf)(mf_value x, mf_value n, mf_value p)
@@ -50,16 +49,14 @@ mf_value(mf_stats_dirichlet_logpdf)(mf_value x, mf_value alpha)
     if (n < 0 || mf_ndim(x) < 1 || (mf_dim(x, 0) != n && mf_dim(x, 0) != n - 1))
         return mf_make_error(MF_ERROR_SHAPE, "dirichlet_logpdf: alpha of (n) and x of (n, ...) or (n - 1, ...) are needed, not %s and %s",
                              mf_str(mf_shape_of(alpha)), mf_str(mf_shape_of(x)));
-    mf_value zero = numpy_float(mf_add(mf_zeros(MF_SHAPE0, mf_dtype_of(x)), mf_zeros(MF_SHAPE0, mf_dtype_of(alpha))));
-    x = mf_astype(x, mf_dtype_of(zero));
-    alpha = mf_astype(alpha, mf_dtype_of(zero));
+    numpy_promote_float(&x, &alpha);
     if (mf_dim(x, 0) != n)
         x = mf_concatenate(mf_list(x, mf_sub(1, mf_sum(x, .axis = 0, .keepdims = true))), 0);
     mf_value inside = mf_logical_and(mf_all(mf_greater(x, 0), 0), mf_less(mf_abs(mf_sub(mf_sum(x, 0), 1)), 1e-6));
     mf_value volume = mf_sub(mf_sum(mf_lgamma(alpha)), mf_lgamma(mf_sum(alpha)));
     for (int i = 1; i < mf_ndim(x); i++)
         alpha = mf_expand_dims(alpha, -1);
-    return mf_where(inside, mf_sub(mf_sum(mf_xlogy(mf_sub(alpha, 1), x), 0), volume), least);
+    return mf_where(inside, mf_sub(mf_sum(mf_xlogy(mf_sub(alpha, 1), x), 0), volume), STATS_LOG_ZERO);
 }
 
 mf_value(mf_stats_dirichlet_pdf)(mf_value x, mf_value alpha)
@@ -93,9 +90,8 @@ mf_value(mf_stats_multivariate_normal_logpdf)(mf_value x, mf_value mean, mf_valu
                              "multivariate_normal_logpdf: a covariance of (..., n, n) or a variance is needed for a mean of "
                              "(..., n), not %s for %s",
                              mf_str(mf_shape_of(cov)), mf_str(mf_shape_of(mean)));
-    mf_value y = mf_sub(x, mean), one = numpy_float(mf_mul(mf_ones(MF_SHAPE0, mf_dtype_of(y)), mf_ones(MF_SHAPE0, mf_dtype_of(cov))));
-    y = mf_mul(y, one);
-    cov = mf_mul(cov, one);
+    mf_value y = mf_sub(x, mean);
+    numpy_promote_float(&y, &cov);
     double constant = (double)n * log(2 * M_PI);
     if (mf_is_error(y) || mf_ndim(cov) == 0) {
         mf_value squares = mf_ndim(mean) > 0 ? mf_sum(mf_square(y), .axis = -1) : mf_square(y);
