@@ -1,4 +1,4 @@
-/* The public functions cholesky and triangular_solve, and norms; solvers made of them are in numpy/solve.c. Invariant: integers are
+/* The public functions cholesky and triangular_solve, and norms; solvers made of them are in numpy/linalg/solve.c. Invariant: integers are
  * converted to floats; the operands of a solve get one dtype and broadcast leading dimensions. A norm is real, also for complex numbers;
  * where it is a square root, its gradient at 0 is NaN, as in JAX. */
 #include "lax/wrap.h"
